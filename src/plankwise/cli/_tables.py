@@ -1,0 +1,35 @@
+"""Results as a table on the terminal."""
+
+from rich.console import Console
+from rich.table import Table
+
+
+def show_results(record: dict, console: Console) -> None:
+    """One row a model: parameters, size, score, retained share, latency, speed-up."""
+    names = {"predecessor": "predecessor", "floor": "truncated floor", "successor": "successor"}
+    batch = next(iter(record["predecessor"].get("latency") or {"": None}))
+    table = Table(title=record["task"]["name"], title_justify="left")
+    table.add_column("")
+    for column in ("parameters", "size", "score", "retained", f"latency{f' @{batch}' if batch else ''}", "speed-up"):
+        table.add_column(column, justify="right")
+    for key, name in names.items():
+        if key in record:
+            table.add_row(name, *_cells(record[key]))
+    console.print(table)
+    total, skipped = record["steps"], record["skipped_steps"]
+    console.print(
+        f"{total} steps, {skipped} of them skipped because no slot was replaced; {record['seconds']:.0f} s in all"
+    )
+    console.print(f"successor: {record['successor']['path']}", soft_wrap=True)
+
+
+def _cells(model: dict) -> list[str]:
+    latency, speedup = model["latency_ms"], model.get("speedup")
+    return [
+        f"{model['parameters'] / 1e6:.1f} M",
+        f"{model['size_mb']:.1f} MB",
+        f"{model['score']:.4f}",
+        f"{model.get('retained', 1):.1%}",
+        "" if latency is None else f"{latency:.2f} ms",
+        "" if speedup is None else f"{speedup:.2f}×",
+    ]

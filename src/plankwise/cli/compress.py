@@ -1,0 +1,32 @@
+"""Compress a model: from raw data to a checkpoint, as a recipe says.
+
+Example: plankwise compress recipes/reviews.toml plan.successors=2 method.schedule.start=0.1
+
+A run that was stopped goes on when the same command is given again.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plankwise.cli._keys import KeysCommand
+
+NEEDS_ARGUMENTS = True
+COMMAND_CLASS = KeysCommand
+
+
+def command(
+    recipe: Annotated[Path, typer.Argument(help="a TOML file with the sections below", show_default=False)],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="keys to set otherwise than the recipe does")
+    ] = None,
+) -> None:
+    from rich.console import Console
+
+    from plankwise.cli._tables import show_results
+    from plankwise.config import load_config
+    from plankwise.run import compress
+
+    console = Console()
+    show_results(compress(load_config(recipe, overrides or []), console), console)

@@ -1,0 +1,42 @@
+"""Score a trained model on a task's dev set.
+
+Example: plankwise evaluate runs/demo/successor
+
+The task is that of the run the model lies in, unless keys say otherwise: task.name=glue task.subset=rte task.folder=RTE
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plankwise.cli._keys import KeysCommand
+
+NEEDS_ARGUMENTS = True
+COMMAND_CLASS = KeysCommand
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="folder or hub name of a trained classifier", show_default=False)],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="keys to set")] = None,
+    out: Annotated[Path | None, typer.Option(help="write the metrics to this JSON file", show_default="none")] = None,
+) -> None:
+    import json
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from plankwise.cli._models import config_for
+    from plankwise.files import write_text
+    from plankwise.inference import evaluate
+
+    console = Console()
+    metrics = evaluate(config_for(model, overrides or []), console)
+    table = Table(title=model, title_justify="left")
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    for name, value in metrics.items():
+        table.add_row(name, f"{value:.4f}")
+    console.print(table)
+    if out is not None:
+        write_text(out, json.dumps(metrics, indent=2))

@@ -1,0 +1,128 @@
+"""The plan: which slots a model gets. Even spans, listed spans, or any path; to and from JSON."""
+
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+
+from torch import nn
+
+from plankwise.core.chain import Chain
+from plankwise.errors import PlanError
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place in the model: a span of a chain's blocks, or the one module at `path` when `span` is empty."""
+
+    path: str
+    span: tuple[int, ...] = ()
+    part: str = "layers"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The paths of the modules that the successor replaces, in the order in which they run."""
+        return tuple(f"{self.path}.{index}" for index in self.span) or (self.path,)
+
+    def __str__(self) -> str:
+        if not self.span:
+            return self.path
+        last = f"-{self.span[-1]}" if len(self.span) > 1 else ""
+        return f"{self.path} {self.span[0]}{last}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All slots, in the order in which they run."""
+
+    slots: tuple[Slot, ...]
+
+    def to_json(self) -> list[dict]:
+        return [asdict(slot) for slot in self.slots]
+
+    @classmethod
+    def from_json(cls, data: list[dict]) -> "Plan":
+        return cls(tuple(Slot(slot["path"], tuple(slot["span"]), slot["part"]) for slot in data))
+
+
+def even_plan(chains: list[Chain], successors: int | None = None, part: str = "layers") -> Plan:
+    """Each chain cut into `successors` spans of one length; half as many spans as blocks if None.
+
+    Raises:
+        PlanError: a chain's blocks do not divide.
+    """
+    slots = []
+    for chain in chains:
+        count = max(1, chain.length // 2) if successors is None else successors
+        if count < 1 or chain.length % count:
+            fitting = [str(n) for n in range(1, chain.length + 1) if chain.length % n == 0]
+            raise PlanError(
+                f"plan.successors is {count}, but {chain.length} blocks ({chain.path}) do not divide into {count} equal "
+                f"spans; choose {', '.join(fitting[:-1])} or {fitting[-1]}, or list plan.spans"
+            )
+        width = chain.length // count
+        slots += [Slot(chain.path, tuple(range(start, start + width)), part) for start in range(0, chain.length, width)]
+    return Plan(tuple(slots))
+
+
+def listed_plan(chains: list[Chain], spans: list[list[int]], part: str = "layers") -> Plan:
+    """The listed spans in each chain; a block in no span is left alone.
+
+    Raises:
+        PlanError: a span is empty, has a gap, lies outside its chain, or overlaps another.
+    """
+    if not spans:
+        raise PlanError("plan.spans is empty; list at least one span, for example [[0, 1], [2, 3]]")
+    return checked_plan([Slot(chain.path, tuple(span), part) for chain in chains for span in spans], chains)
+
+
+def checked_plan(slots: list[Slot], chains: list[Chain]) -> Plan:
+    """A plan of these slots, each chain's in the order of its blocks.
+
+    Raises:
+        PlanError: a span is empty, has a gap, lies outside its chain; two slots overlap; a slot lies inside another.
+    """
+    lengths = {chain.path: chain.length for chain in chains}
+    for slot in slots:
+        if slot.path in lengths:
+            _check_span(slot, lengths[slot.path])
+        elif slot.span:
+            raise PlanError(
+                f"slot {slot}: {slot.path} is no chain of this model; chains: {', '.join(lengths) or 'none'}"
+            )
+    places = [(place, slot) for slot in slots for place in slot.places]
+    for index, (place, slot) in enumerate(places):
+        for other, other_slot in places[index + 1 :]:
+            if place == other or place.startswith(f"{other}.") or other.startswith(f"{place}."):
+                raise PlanError(f"slots {slot} and {other_slot} overlap at {place}; a module can be in one slot only")
+    chain_order = {path: index for index, path in enumerate(dict.fromkeys(slot.path for slot in slots))}
+    return Plan(tuple(sorted(slots, key=lambda slot: (chain_order[slot.path], slot.span))))
+
+
+def _check_span(slot: Slot, length: int) -> None:
+    if not slot.span:
+        raise PlanError(f"a span of {slot.path} is empty; list consecutive indices from 0 to {length - 1}")
+    if slot.span != tuple(range(slot.span[0], slot.span[-1] + 1)):
+        raise PlanError(
+            f"span {list(slot.span)} of {slot.path} is not consecutive; a successor replaces neighbours only"
+        )
+    if slot.span[0] < 0 or slot.span[-1] >= length:
+        raise PlanError(
+            f"span {list(slot.span)} lies outside {slot.path}, whose blocks are 0 to {length - 1}; "
+            "mend the span, or name the chains it is meant for in plan.chains"
+        )
+
+
+def match_paths(model: nn.Module, pattern: str) -> list[str]:
+    """The paths of the modules that a slot's path means; `*` stands for any index.
+
+    Raises:
+        PlanError: there is none.
+    """
+    matches = [
+        name
+        for name, _ in model.named_modules()
+        if name and name.count(".") == pattern.count(".") and fnmatchcase(name, pattern)
+    ]
+    if not matches:
+        children = ", ".join(name for name, _ in model.named_children())
+        raise PlanError(f"plan.slots: no module at {pattern!r}; the model's outermost modules are {children}")
+    return matches

@@ -1,0 +1,195 @@
+"""Replacing rate as a function of the step, and the masks that it gives.
+
+Xu et al. 2020, arXiv:2002.02925, section 3.3: constant and linear; the thesis measures the linear one by the share of steps
+at which the rate is 1. A schedule is called with the step (from 0) and the number of steps.
+"""
+
+import math
+import random
+from dataclasses import asdict, dataclass, fields
+
+from plankwise.errors import ConfigError
+from plankwise.kinds import no_such
+
+
+def _within(name: str, value: float, *, above_zero: bool = False) -> None:
+    if not 0 <= value <= 1 or (above_zero and value == 0):
+        raise ConfigError(
+            f"method.schedule.{name} is {value}; choose a number {'above 0 and up to' if above_zero else 'from 0 to'} 1"
+        )
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A rate in [0, 1] for every step."""
+
+    def __call__(self, step: int, num_steps: int) -> float:
+        raise NotImplementedError
+
+    def full_step(self, num_steps: int) -> int:
+        """The first step from which on the rate is 1; `num_steps` if it never is."""
+        step = num_steps
+        while step > 0 and self(step - 1, num_steps) == 1.0:
+            step -= 1
+        return step
+
+
+@dataclass(frozen=True)
+class Rising(Schedule):
+    """From `start` to 1 at the share `full_at` of the steps; how it rises is up to the kind."""
+
+    start: float = 0.3
+    full_at: float = 0.5
+
+    def __post_init__(self) -> None:
+        _within("start", self.start)
+        _within("full_at", self.full_at, above_zero=True)
+
+    def __call__(self, step: int, num_steps: int) -> float:
+        progress = step / (self.full_at * num_steps)
+        return 1.0 if progress >= 1 else min(1.0, self.start + (1 - self.start) * self._rise(progress))
+
+    def _rise(self, progress: float) -> float:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Linear(Rising):
+    """Linear by share: a straight line."""
+
+    def _rise(self, progress: float) -> float:
+        return progress
+
+
+@dataclass(frozen=True)
+class Cosine(Rising):
+    """Slow, fast, slow: half a cosine wave."""
+
+    def _rise(self, progress: float) -> float:
+        return (1 - math.cos(math.pi * progress)) / 2
+
+
+@dataclass(frozen=True)
+class Logarithmic(Rising):
+    """Fast first: the logarithm of the step, as in LCMR."""
+
+    def _rise(self, progress: float) -> float:
+        return math.log1p(progress * (math.e - 1))
+
+
+@dataclass(frozen=True)
+class Anti(Rising):
+    """Anti-curriculum, the paper's ablation: 1 minus the linear rate, so it falls to 0 and training ends there."""
+
+    def __call__(self, step: int, num_steps: int) -> float:
+        return 1.0 - super().__call__(step, num_steps)
+
+    def _rise(self, progress: float) -> float:
+        return progress
+
+
+@dataclass(frozen=True)
+class Slope(Schedule):
+    """Linear by slope, the paper's equation 6: k · step + b, at most 1."""
+
+    k: float = 0.0006
+    b: float = 0.3
+
+    def __post_init__(self) -> None:
+        _within("b", self.b)
+        if not 0 < self.k < math.inf:
+            raise ConfigError(f"method.schedule.k is {self.k}; choose a number above 0: at 0 the rate never reaches 1")
+
+    def __call__(self, step: int, num_steps: int) -> float:
+        return min(1.0, self.k * step + self.b)
+
+
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """One rate, then 1: from the share `full_at` of the steps, or after `replacing_steps` steps."""
+
+    rate: float = 0.5
+    full_at: float = 0.5
+    replacing_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        _within("rate", self.rate)
+        _within("full_at", self.full_at)
+        if self.replacing_steps is not None and self.replacing_steps < 1:
+            raise ConfigError(f"method.schedule.replacing_steps is {self.replacing_steps}; choose 1 or more")
+
+    def __call__(self, step: int, num_steps: int) -> float:
+        end = self.full_at * num_steps if self.replacing_steps is None else self.replacing_steps
+        return 1.0 if step >= end else self.rate
+
+
+@dataclass(frozen=True)
+class Steps(Schedule):
+    """A staircase: `rates[i]` from the share `at[i]` of the steps on; the first share is 0."""
+
+    at: tuple[float, ...] = (0.0, 0.25, 0.5)
+    rates: tuple[float, ...] = (0.3, 0.6, 1.0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", tuple(self.at))
+        object.__setattr__(self, "rates", tuple(self.rates))
+        for name in ("at", "rates"):
+            for value in getattr(self, name):
+                _within(name, value)
+            if list(getattr(self, name)) != sorted(getattr(self, name)):
+                raise ConfigError(f"method.schedule.{name} is {list(getattr(self, name))}; list it in rising order")
+        if len(self.at) != len(self.rates) or not self.at or self.at[0] != 0:
+            raise ConfigError(
+                f"method.schedule.at is {list(self.at)} and rates is {list(self.rates)}; "
+                "give as many shares as rates, the first share 0"
+            )
+
+    def __call__(self, step: int, num_steps: int) -> float:
+        return [rate for share, rate in zip(self.at, self.rates, strict=True) if step >= share * num_steps][-1]
+
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    "anti": Anti,
+    "constant": Constant,
+    "cosine": Cosine,
+    "linear": Linear,
+    "logarithmic": Logarithmic,
+    "slope": Slope,
+    "steps": Steps,
+}
+
+
+def make_schedule(data: dict | Schedule) -> Schedule:
+    """The schedule that `{"kind": "linear", "start": 0.3, …}` describes.
+
+    Raises:
+        ConfigError: unknown kind or key, or a value out of range.
+    """
+    if isinstance(data, Schedule):
+        return data
+    options = dict(data)
+    kind = options.pop("kind", "linear")
+    if kind not in SCHEDULES:
+        raise ConfigError(f"method.schedule.kind is {kind!r}; {no_such(str(kind), SCHEDULES, 'schedule')}")
+    known = {field.name: field for field in fields(SCHEDULES[kind])}
+    for key, value in options.items():
+        if key not in known:
+            raise ConfigError(f"method.schedule.{key}: {no_such(key, known, f'key for the {kind} schedule')}")
+        many = isinstance(known[key].default, tuple)
+        if not all(
+            isinstance(item, int | float) and not isinstance(item, bool) for item in (value if many else [value])
+        ):
+            raise ConfigError(f"method.schedule.{key} is {value!r}; give {'a list of numbers' if many else 'a number'}")
+    return SCHEDULES[kind](**options)
+
+
+def describe_schedule(schedule: Schedule) -> dict:
+    """What `make_schedule` reads back."""
+    kind = next(name for name, cls in SCHEDULES.items() if cls is type(schedule))
+    return {"kind": kind, **{key: value for key, value in asdict(schedule).items() if value is not None}}
+
+
+def draw_mask(seed: int, step: int, rate: float, num_slots: int) -> tuple[bool, ...]:
+    """One coin per slot. It depends on nothing but the arguments: the same on every rank and after a resume."""
+    coins = random.Random(f"{seed}/{step}")
+    return tuple(coins.random() < rate for _ in range(num_slots))

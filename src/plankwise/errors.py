@@ -1,0 +1,28 @@
+"""Every error a user can mend: the message is one sentence that says what, where and how."""
+
+
+class PlankwiseError(Exception):
+    """The command line prints these without a traceback and exits with code 2."""
+
+
+class ConfigError(PlankwiseError, ValueError):
+    """A key or value in a recipe, an override or an argument; a ValueError so that pydantic gathers it."""
+
+
+class PlanError(PlankwiseError, ValueError):
+    """The plan does not fit the model."""
+
+
+class DataError(PlankwiseError, ValueError):
+    """The data cannot be used as they are."""
+
+
+class RunError(PlankwiseError):
+    """A run cannot start, go on, or be trusted: its folder, its predecessor, its loss, its disk."""
+
+
+class MissingExtraError(PlankwiseError):
+    """A package is needed that the base install leaves out."""
+
+    def __init__(self, action: str, package: str, extra: str) -> None:
+        super().__init__(f"{action} needs the package {package}; install it with: pip install plankwise[{extra}]")

@@ -1,0 +1,1 @@
+"""What was gained and lost: scores, speed, size."""

@@ -1,0 +1,60 @@
+"""Time of a prediction from text to answer: tokenise, pad, run, read out; models interleaved in one run (thesis §5.5)."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def measure_latency(
+    models: dict[str, nn.Module],
+    tokenizer: Any,
+    texts: list[tuple[str, ...]],
+    *,
+    max_length: int,
+    batch_sizes: list[int],
+    predictions: int,
+    progress: Callable[[], None] = lambda: None,
+) -> dict[str, dict[str, dict[str, float]]]:
+    """For each model and batch size: mean, standard deviation, p50 and p95 in ms, and the count they are taken over.
+
+    Every batch is predicted by all models in turn, so that what else the machine does falls on all of them alike.
+    """
+    times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in batch_sizes} for name in models}
+    for model in models.values():
+        model.eval()
+    for size in batch_sizes:
+        stream = itertools.cycle(texts)
+        for count in range(predictions + 3):
+            batch = list(itertools.islice(stream, size))
+            for name, model in models.items():
+                seconds = _time(model, tokenizer, batch, max_length)
+                if count >= 3:  # the first ones warm up caches and allocators
+                    times[name][size].append(seconds * 1000)
+            progress()
+    return {name: {str(size): _summary(values) for size, values in by_size.items()} for name, by_size in times.items()}
+
+
+def _time(model: nn.Module, tokenizer: Any, batch: list[tuple[str, ...]], max_length: int) -> float:
+    device = next(model.parameters()).device
+    columns = [list(column) for column in zip(*batch, strict=True)]
+    start = time.perf_counter()
+    with torch.inference_mode():
+        inputs = tokenizer(*columns, truncation=True, max_length=max_length, padding=True, return_tensors="pt")
+        model(**inputs.to(device)).logits.argmax(-1).tolist()
+    return time.perf_counter() - start
+
+
+def _summary(values: list[float]) -> dict[str, float]:
+    return {
+        "mean_ms": statistics.fmean(values),
+        "std_ms": statistics.pstdev(values),
+        "p50_ms": float(np.percentile(values, 50)),
+        "p95_ms": float(np.percentile(values, 95)),
+        "predictions": len(values),
+    }

@@ -1,0 +1,1 @@
+"""What a model family needs beyond the general rule, one file per `config.model_type`."""

@@ -1,0 +1,18 @@
+"""ALBERT: one block shared by all layers, so there is nothing to replace span by span."""
+
+from torch import nn
+
+from plankwise.errors import PlanError
+
+
+def check(model: nn.Module) -> None:
+    """Always refuses.
+
+    Raises:
+        PlanError: ALBERT has no chain.
+    """
+    config = model.config
+    raise PlanError(
+        f"ALBERT runs one shared block {config.num_hidden_layers} times, so it has no chain whose spans could be replaced; "
+        "lower num_hidden_layers in its config and fine-tune it, or start from a BERT or RoBERTa predecessor"
+    )

@@ -1,0 +1,151 @@
+"""A trained classifier at work: scores on a dev set, predictions for a table, GLUE's files for the leaderboard."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import track
+from scipy.special import softmax
+from torch import nn
+
+from plankwise.config import RunConfig
+from plankwise.data.encode import encode
+from plankwise.errors import ConfigError, DataError
+from plankwise.evaluation.predict import predict
+from plankwise.families._loading import check_labels, load_classifier, load_config, load_tokenizer
+from plankwise.files import write_text
+from plankwise.kinds import load_kind
+from plankwise.run import read_examples
+from plankwise.tasks._tables import Layout, read_table
+
+CHUNK = 5_000  # rows encoded and predicted at once
+
+
+class Classifier:
+    """A trained model with its tokenizer and the names of its classes (none if it gives numbers)."""
+
+    def __init__(self, path: str, *, remote_code: bool, max_length: int, batch_size: int) -> None:
+        config = load_config(path, remote_code=remote_code)
+        if not any("ForSequenceClassification" in name for name in config.architectures or ()):
+            raise ConfigError(
+                f"{path} has no trained head for classification; give the successor/ or predecessor/ folder of a run"
+            )
+        names = config.id2label
+        self.path = path
+        self.config = config
+        self.labels = () if len(names) == 1 else tuple(str(names[index]) for index in range(len(names)))
+        self.tokenizer = load_tokenizer(path, remote_code=remote_code)
+        self.max_length = max_length
+        self.batch_size = batch_size
+        model, _ = load_classifier(path, self.labels, tokenizer=self.tokenizer, remote_code=remote_code)
+        self.model: nn.Module = model
+
+    def outputs(self, table: pa.Table, console: Console) -> np.ndarray:
+        """Logits (N, C) or numbers (N,) for the table's texts."""
+        chunks = []
+        starts = range(0, table.num_rows, CHUNK)
+        for start in track(starts, "predicting", console=console, disable=not console.is_terminal):
+            encoded = encode(table.slice(start, CHUNK), self.tokenizer, self.max_length)
+            chunks.append(predict(self.model, encoded, self.tokenizer, self.batch_size))
+        return np.concatenate(chunks)
+
+
+def open_classifier(config: RunConfig) -> Classifier:
+    """The trained classifier at `predecessor.path`.
+
+    Raises:
+        ConfigError: nothing can be loaded from there, or it has no trained head.
+    """
+    return Classifier(
+        config.predecessor.path,
+        remote_code=config.predecessor.remote_code,
+        max_length=config.training.max_length,
+        batch_size=config.evaluation.batch_size,
+    )
+
+
+def evaluate(config: RunConfig, console: Console) -> dict[str, float]:
+    """The task's metrics of the classifier at `predecessor.path`.
+
+    Raises:
+        PlankwiseError: the model or the data cannot be used, or their classes disagree.
+    """
+    classifier = open_classifier(config)
+    examples = read_examples(config.task, config, classifier.tokenizer, console)
+    check_labels(classifier.config, examples.source.labels, classifier.path)
+    return examples.scorer.score(classifier.model)
+
+
+def predict_table(
+    config: RunConfig, path: Path, texts: list[str], layout: Layout, out: Path, console: Console
+) -> list[Path]:
+    """Writes a CSV with a row per row of the table: its number, the prediction, and for classes the confidence.
+
+    Raises:
+        PlankwiseError: the model or the table cannot be used.
+    """
+    if len(texts) > 2:
+        raise ConfigError(f"--text is given {len(texts)} times; a model takes one text or a pair")
+    classifier = open_classifier(config)
+    table = read_table(path, texts, layout, key="--table")
+    columns = dict(zip(("text", "text_pair"), (table[name] for name in texts), strict=False))
+    _write_csv(classifier, pa.table(columns), out, console)
+    return [out]
+
+
+def predict_tests(config: RunConfig, out: Path, console: Console) -> list[Path]:
+    """Predicts the task's test files into the folder `out`; GLUE's in the leaderboard's format.
+
+    Raises:
+        PlankwiseError: the task has no test files, or the model does not fit.
+    """
+    task: Any = config.task
+    module = load_kind("tasks", task.name, key="task.name")
+    tests = module.read_tests(task)
+    classifier = open_classifier(config)
+    if out.is_file():
+        raise ConfigError(f"--out is {out}, which is a file; test files are written into a folder")
+    written = []
+    for name, table in tests.items():
+        if hasattr(module, "write_submission"):
+            path = out / f"{name}.tsv"
+            values = _in_task_order(classifier, classifier.outputs(table, console), module.class_names(task))
+            module.write_submission(path, table["id"].to_pylist(), values, task)
+        else:
+            path = out / f"{name}.csv"
+            _write_csv(classifier, table, path, console)
+        written.append(path)
+    return written
+
+
+def _in_task_order(classifier: Classifier, outputs: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
+    """Class indices as the task numbers them, whatever order the model has them in."""
+    if not labels:
+        return outputs
+    named = classifier.labels != tuple(f"LABEL_{index}" for index in range(len(labels)))
+    if len(classifier.labels) != len(labels) or (named and sorted(classifier.labels) != sorted(labels)):
+        raise DataError(
+            f"{classifier.path} has the classes {', '.join(classifier.labels) or 'none'}, the task {', '.join(labels)}; "
+            "give a model that was trained on this task"
+        )
+    predicted = outputs.argmax(axis=1)
+    return np.array([labels.index(name) for name in classifier.labels])[predicted] if named else predicted
+
+
+def _write_csv(classifier: Classifier, table: pa.Table, path: Path, console: Console) -> None:
+    outputs = classifier.outputs(table, console)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if classifier.labels:
+        shares = softmax(outputs, axis=1)
+        writer.writerow(["row", "prediction", "confidence"])
+        for row, index in enumerate(shares.argmax(axis=1)):
+            writer.writerow([row, classifier.labels[index], f"{shares[row, index]:.4f}"])
+    else:
+        writer.writerow(["row", "prediction"])
+        writer.writerows([row, f"{value:.4f}"] for row, value in enumerate(outputs))
+    write_text(path, text.getvalue())

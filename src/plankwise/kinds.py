@@ -1,0 +1,49 @@
+"""What a folder offers, by its file names: `part = "layers"` is `parts/layers.py`.
+
+Files that start with `_` are shared helpers, not kinds. Another distribution adds a kind through the entry-point group
+`plankwise.FOLDER` (for example `plankwise.parts`), whose entries name modules.
+"""
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from plankwise.errors import ConfigError
+
+
+def list_kinds(folder: str) -> list[str]:
+    """The names of all kinds in `folder`, plug-ins included, in alphabetical order."""
+    package = importlib.import_module(f"plankwise.{folder}")
+    own = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
+    return sorted(own | {entry.name for entry in entry_points(group=f"plankwise.{folder}")})
+
+
+def load_kind(folder: str, name: str, *, key: str) -> ModuleType:
+    """The module of one kind; `key` is the config key that asked for it.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    known = list_kinds(folder)
+    if name not in known:
+        raise ConfigError(f"{key} is {name!r}; {no_such(name, known, folder.removesuffix('s'))}")
+    for entry in entry_points(group=f"plankwise.{folder}"):
+        if entry.name == name:
+            return entry.load()
+    return importlib.import_module(f"plankwise.{folder}.{name}")
+
+
+def no_such(name: str, known: Iterable[str], noun: str) -> str:
+    """Half a sentence for an unknown name: the nearest known one, then all of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    guess = f" Did you mean {near[0]!r}?" if near else ""
+    return f"there is no such {noun}.{guess} Known: {', '.join(known)}"
+
+
+def summary(module: ModuleType) -> str:
+    """The first line of a kind's docstring, for listings."""
+    return (module.__doc__ or "").strip().split("\n")[0]

@@ -1,0 +1,1 @@
+"""Ways to train a successor, one file each."""

@@ -1,0 +1,32 @@
+"""Fine-tuning: of the predecessor, or of the truncated model, the floor that every method must beat.
+
+Truncation keeps one block per span, started as the plan's `init` says (`first`: the lowest layers, as in Xu et al. 2020), and
+trains everything.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from plankwise.core.schedule import Constant
+from plankwise.core.hybrid import Rules
+from plankwise.methods._job import Job, MethodOptions, Outcome
+from plankwise.training.ship import build_successors, launch
+
+
+class Options(MethodOptions):
+    name: Literal["finetune"] = Field("finetune", description="this method")
+
+
+def defaults(section: dict[str, Any]) -> dict[str, dict]:
+    """What this method changes in the defaults of other sections."""
+    return {"training": {"learning_rate": 5e-5, "warmup_share": 0.1}}
+
+
+def compress(job: Job, options: Options) -> Outcome:
+    """Truncates the predecessor by the plan and trains all of it on the task's loss."""
+    successors = build_successors(job.predecessor, job.plan, init=job.init, seed=job.seed)
+    ship = launch(job.predecessor, job.plan, successors, Constant(rate=1), seed=job.seed, unfreeze="all", rules=Rules())
+    truncated = ship.collapse()
+    result = job.stage("truncated").run(truncated)
+    return Outcome(truncated, result)

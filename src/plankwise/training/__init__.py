@@ -1,0 +1,1 @@
+"""One training stage on `transformers.Trainer`."""

@@ -1,0 +1,121 @@
+"""What watches a stage: the best model so far, early stopping, the clock, and the progress shown."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import nn
+from transformers import TrainerCallback
+from transformers.trainer_callback import ExportableState
+
+from plankwise.files import whole_folder
+from plankwise.training.checkpoint import WEIGHTS, load_weights, save_weights, trained_tensors
+
+
+class BestKeeper(TrainerCallback, ExportableState):
+    """Has the model scored every so many steps and at the end, keeps the best weights, stops when patience is used up, and knows when the best was found.
+
+    Patience counts only while `settled()` is true: a hybrid's successor is not done before its rate is 1.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        trained: set[str],
+        every: int,
+        patience: int | None = None,
+        settled: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.folder = folder / "best"
+        self.trained = trained
+        self.every = every
+        self.patience = patience
+        self.settled = settled
+        self.score = float("-inf")
+        self.step = 0
+        self.seconds_to_best = 0.0
+        self.misses = 0
+        self.seconds_before = 0.0  # of the calls that were interrupted
+        self.started = time.monotonic()
+        self.evaluating = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Training time so far, evaluations left out."""
+        return self.seconds_before + time.monotonic() - self.started - self.evaluating
+
+    def state(self) -> dict:
+        names = ("score", "step", "seconds_to_best", "misses")
+        attributes = {name: getattr(self, name) for name in names} | {"seconds_before": self.seconds}
+        return {"args": {}, "attributes": attributes}
+
+    def restore(self, attributes: dict) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.started, self.evaluating = time.monotonic(), 0.0
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step % self.every == 0 or state.global_step >= state.max_steps:
+            control.should_evaluate = True
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict, **kwargs: Any) -> None:
+        self.evaluating += metrics.pop("eval_seconds", 0.0)
+        score = metrics["eval_score"]
+        if score > self.score:
+            self.score, self.step, self.seconds_to_best, self.misses = score, state.global_step, self.seconds, 0
+            with whole_folder(self.folder) as part:
+                save_weights(trained_tensors(kwargs["model"], self.trained), part / WEIGHTS)
+                (part / "best.json").write_text(json.dumps({"score": score, "step": self.step}), "utf-8")
+        elif self.settled():
+            self.misses += 1
+            if self.patience is not None and self.misses >= self.patience:
+                control.should_training_stop = True
+
+    def take_best(self, model: nn.Module) -> None:
+        """Puts the best weights back into the model."""
+        load_weights(model, self.folder / WEIGHTS)
+
+
+class ProgressShower(TrainerCallback):
+    """A bar on a terminal; elsewhere a line per evaluation."""
+
+    def __init__(self, name: str, console: Console, describe: Callable[[], str] = lambda: "") -> None:
+        self.name = name
+        self.console = console
+        self.describe = describe
+        self.bar: Progress | None = None
+        self.status = ""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.console.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self.bar = Progress(*columns, TextColumn("{task.fields[status]}"), console=self.console)
+            self.task = self.bar.add_task(self.name, total=state.max_steps, completed=state.global_step, status="")
+            self.bar.start()
+        else:
+            self.console.print(f"{self.name}: {state.max_steps} steps")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.bar is not None:
+            self.bar.update(self.task, completed=state.global_step, status=f"{self.describe()}{self.status}")
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict | None = None, **kwargs: Any) -> None:
+        if logs and "loss" in logs:
+            self.loss = f"loss {float(logs['loss']):.3f}"
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict, **kwargs: Any) -> None:
+        self.status = f"{getattr(self, 'loss', '')}  dev {metrics['eval_score']:.3f}"
+        if self.bar is None:
+            self.console.print(
+                f"{self.name}: step {state.global_step}/{state.max_steps}  {self.describe()}{self.status}"
+            )
+
+    def stop(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()

@@ -1,0 +1,161 @@
+"""The hybrid of a Hugging Face or plain torch model, for a training script that exists already.
+
+ship = plankwise.hybrid(model, successors=6, schedule=plankwise.Linear(start=0.3, full_at=0.5))
+Trainer(model=ship, args=args, train_dataset=train, callbacks=[ship.callback()]).train()
+ship.collapse().save_pretrained("successor")
+"""
+
+from typing import Any, Literal
+
+from torch import nn
+from transformers import TrainerCallback
+
+from plankwise.core.chain import Chain, find_chains
+from plankwise.core.hybrid import Hybrid, Rules, install
+from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, listed_plan, match_paths
+from plankwise.core.schedule import Linear, Schedule
+from plankwise.errors import ConfigError, PlanError
+from plankwise.families._rule import calm, chains_of, group_parameters, rebuild
+from plankwise.kinds import load_kind
+
+Unfreeze = Literal["nothing", "head", "embeddings", "all"]
+
+
+class Ship(Hybrid):
+    """A hybrid that knows transformers: a callback for its Trainer, and a successor that loads with plain AutoModel."""
+
+    def callback(self) -> "ReplacingCallback":
+        """What tells the hybrid at which step the Trainer is."""
+        return ReplacingCallback(self)
+
+    def collapse(self) -> nn.Module:
+        """The successor alone, as a new model of the predecessor's class; the hybrid stays as it is."""
+        lengths = {slot.path: len(self.get_submodule(slot.path)) for slot in self.plan.slots if slot.span}  # type: ignore[arg-type]
+        successor = super().collapse()
+        return rebuild(successor, self.plan, lengths) if lengths and hasattr(successor, "config") else successor
+
+
+class ReplacingCallback(TrainerCallback):
+    """Sets the step, reports the rate and the expected learning rate (the paper's equation 7)."""
+
+    def __init__(self, ship: Ship) -> None:
+        self.ship = ship
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.ship.begin(state.max_steps)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.ship.set_step(state.global_step)
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.ship.rules.idle_momentum:
+            moved = kwargs["optimizer"].state
+            for parameter in self.ship.successor_parameters().values():
+                if parameter.grad is None and parameter in moved:
+                    parameter.grad = parameter.new_zeros(parameter.shape)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict | None = None, **kwargs: Any) -> None:
+        if logs and "learning_rate" in logs:
+            extra = {
+                "replacing_rate": self.ship.rate,
+                "expected_learning_rate": self.ship.rate * float(logs["learning_rate"]),
+            }
+            logs.update(extra)
+            state.log_history[-1].update(extra)
+
+
+def hybrid(
+    model: nn.Module,
+    successors: int | None = None,
+    schedule: Schedule | None = None,
+    *,
+    spans: list[list[int]] | None = None,
+    slots: dict[str, nn.Module] | None = None,
+    chains: list[str] | None = None,
+    part: str = "layers",
+    init: str = "lower",
+    seed: int = 0,
+    unfreeze: Unfreeze = "nothing",
+    rules: Rules | None = None,
+) -> Ship:
+    """Installs slots in a trained model, which becomes the hybrid (in place), frozen but for the successors.
+
+    Say the plan in one way: `successors` even spans per chain (half the blocks by default), listed `spans`, or `slots`: modules
+    of your own by the path of the module that each replaces. `unfreeze` names what else is trained once the rate is 1.
+
+    Raises:
+        PlanError: the plan does not fit the model.
+    """
+    if sum(way is not None for way in (successors, spans, slots)) > 1:
+        raise ConfigError("successors, spans and slots say the same thing in different ways; give one of them")
+    if slots is not None:
+        for path in slots:
+            match_paths(model, path)
+        plan, built = checked_plan([Slot(path, part="own") for path in slots], []), list(slots.values())
+    else:
+        found = chains_of(model, chains)
+        plan = even_plan(found, successors, part) if spans is None else listed_plan(found, spans, part)
+        built = build_successors(model, plan, init=init, seed=seed)
+    return launch(model, plan, built, schedule or Linear(), seed=seed, unfreeze=unfreeze, rules=rules or Rules())
+
+
+def launch(
+    model: nn.Module,
+    plan: Plan,
+    successors: list[nn.Module],
+    schedule: Schedule,
+    *,
+    seed: int,
+    unfreeze: Unfreeze,
+    rules: Rules,
+) -> Ship:
+    """The hybrid of a plan whose successors have been built."""
+    calm(model)
+    inside = {slot.path for slot in plan.slots if slot.span}
+    places = tuple(f"{place}." for slot in plan.slots for place in slot.places)
+    groups = group_parameters(model, inside or {slot.path for slot in plan.slots})
+    unfrozen = {
+        name
+        for name, _ in model.named_parameters(remove_duplicate=False)
+        if not name.startswith(places) and (unfreeze == "all" or groups.get(name) == unfreeze)
+    }
+    merged = Rules(**{**vars(rules), "unfrozen": frozenset(unfrozen)})
+    ship = install(model, plan, successors, schedule, seed=seed, rules=merged, kind=Ship)
+    assert isinstance(ship, Ship)
+    return ship
+
+
+def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int) -> list[nn.Module]:
+    """One successor per slot, each made by its part."""
+    built: dict[Slot, nn.Module] = {}
+    for part in dict.fromkeys(slot.part for slot in plan.slots):
+        wanted = [slot for slot in plan.slots if slot.part == part]
+        module = load_kind("parts", part, key="plan.part")
+        built.update(zip(wanted, module.build(model, wanted, init=init, seed=seed), strict=True))
+    return [built[slot] for slot in plan.slots]
+
+
+def make_plan(model: nn.Module, options: Any) -> Plan:
+    """The plan that a config's [plan] section asks for.
+
+    Raises:
+        PlanError: it does not fit the model.
+    """
+    if options.slots is None:
+        found = chains_of(model, options.chains)
+        if options.spans is not None:
+            return listed_plan(found, options.spans, options.part)
+        return even_plan(found, options.successors, options.part)
+    slots: list[Slot] = []
+    for wanted in options.slots:
+        part = wanted.part or options.part
+        paths = match_paths(model, wanted.path)
+        slots += [Slot(path, tuple(wanted.span or ()), part) for path in paths]
+    return checked_plan(slots, _chains_or_none(model))
+
+
+def _chains_or_none(model: nn.Module) -> list[Chain]:
+    try:
+        return find_chains(model)
+    except PlanError:
+        return []

@@ -1,0 +1,155 @@
+"""One training stage: a model in, its best weights on dev back in it, and what it took."""
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from torch import nn
+from transformers import DataCollatorWithPadding, PrinterCallback, TrainerCallback, TrainingArguments, set_seed
+
+from plankwise.config import TrainingOptions
+from plankwise.data.batch import LengthSampler
+from plankwise.data.encode import Encoded
+from plankwise.families._quiet import quiet
+from plankwise.files import write_text
+from plankwise.training.callbacks import BestKeeper, ProgressShower
+from plankwise.training.checkpoint import WEIGHTS, list_checkpoints, load_weights
+from plankwise.training.trainer import Score, StageTrainer
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """What a stage took and gave; scores are on dev."""
+
+    name: str
+    steps: int
+    max_steps: int
+    seconds: float
+    seconds_to_best: float
+    best_step: int
+    best_score: float
+    history: list[dict] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Everything a stage needs but the model."""
+
+    name: str
+    train: Encoded
+    score: Score  # gives at least the key "score"
+    tokenizer: Any
+    options: TrainingOptions
+    folder: Path  # for this stage's checkpoints
+    seed: int
+    console: Console
+
+    def run(
+        self,
+        model: nn.Module,
+        callbacks: list[TrainerCallback] | None = None,
+        *,
+        settled: Callable[[], bool] = lambda: True,
+        describe: Callable[[], str] = lambda: "",
+    ) -> StageResult:
+        """Trains the model in place; goes on from the folder's last checkpoint if there is one.
+
+        Raises:
+            RunError: the loss is no number, a checkpoint is damaged, or the disk is full.
+        """
+        trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+        done = self.folder / "result.json"
+        if done.exists():
+            load_weights(model, self.folder / "best" / WEIGHTS)
+            return StageResult(**json.loads(done.read_text("utf-8")))
+        set_seed(self.seed)
+        keeper = BestKeeper(self.folder, trained, self._evaluate_every, self.options.early_stopping, settled)
+        shower = ProgressShower(self.name, self.console, describe)
+        trainer = StageTrainer(
+            sampler=LengthSampler(self.train.lengths, self.options.batch_size, self.seed),
+            score=_timed(self.score),
+            trained=trained,
+            model=model,
+            args=self._arguments(),
+            train_dataset=self.train.dataset,
+            data_collator=DataCollatorWithPadding(self.tokenizer),
+            callbacks=[*(callbacks or []), keeper, shower],
+        )
+        trainer.remove_callback(PrinterCallback)
+        last = list_checkpoints(self.folder)
+        with quiet():
+            if last:
+                keeper.restore(_callback_state(last[-1]))
+            try:
+                trainer.train(resume_from_checkpoint=str(last[-1]) if last else None)
+            finally:
+                shower.stop()
+        keeper.take_best(model)
+        state = trainer.state
+        result = StageResult(
+            name=self.name,
+            steps=state.global_step,
+            max_steps=state.max_steps,
+            seconds=keeper.seconds,
+            seconds_to_best=keeper.seconds_to_best,
+            best_step=keeper.step,
+            best_score=keeper.score,
+            history=[entry for entry in state.log_history if "train_runtime" not in entry],
+        )
+        write_text(done, json.dumps(asdict(result)))
+        for path in list_checkpoints(self.folder):
+            shutil.rmtree(path, ignore_errors=True)
+        return result
+
+    @property
+    def _micro_batch(self) -> int:
+        return math.ceil(self.options.batch_size / self.options.accumulation)
+
+    @property
+    def _evaluate_every(self) -> int:
+        steps_per_epoch = math.ceil(math.ceil(len(self.train.lengths) / self._micro_batch) / self.options.accumulation)
+        return self.options.evaluate_every or steps_per_epoch
+
+    def _arguments(self) -> TrainingArguments:
+        options = self.options
+        return TrainingArguments(
+            output_dir=str(self.folder),
+            num_train_epochs=options.epochs,
+            max_steps=options.max_steps or -1,
+            per_device_train_batch_size=self._micro_batch,
+            gradient_accumulation_steps=options.accumulation,
+            learning_rate=options.learning_rate,
+            lr_scheduler_type=options.lr_schedule,
+            warmup_steps=options.warmup_share,
+            weight_decay=options.weight_decay,
+            max_grad_norm=options.clip_norm,
+            bf16=options.precision == "bfloat16",
+            fp16=options.precision == "float16",
+            save_strategy="steps",
+            save_steps=options.save_every or self._evaluate_every,
+            logging_steps=max(1, min(50, self._evaluate_every // 4)),
+            report_to=options.report_to or "none",
+            seed=self.seed,
+            disable_tqdm=True,
+            remove_unused_columns=True,
+            dataloader_pin_memory=False,
+        )
+
+
+def _timed(score: Score) -> Score:
+    def timed(model: nn.Module) -> dict[str, float]:
+        start = time.monotonic()
+        return {**score(model), "seconds": time.monotonic() - start}
+
+    return timed
+
+
+def _callback_state(checkpoint: Path) -> dict:
+    state = json.loads((checkpoint / "trainer_state.json").read_text("utf-8"))
+    return state["stateful_callbacks"]["BestKeeper"]["attributes"]

@@ -1,0 +1,78 @@
+"""`transformers.Trainer` with our batches, our scoring, checkpoints without pickle, and a stop at a loss that is no number."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import Trainer
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import ExportableState
+
+from plankwise.data.batch import LengthSampler
+from plankwise.errors import RunError
+from plankwise.files import whole_folder
+from plankwise.training import checkpoint
+
+Score = Callable[[nn.Module], dict[str, float]]
+
+
+class StageTrainer(Trainer):
+    """One stage's Trainer; `trained` names the parameters that the stage may change."""
+
+    def __init__(self, *, sampler: LengthSampler, score: Score, trained: set[str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.sampler = sampler
+        self.score = score
+        self.trained = trained
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> LengthSampler:
+        return self.sampler
+
+    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        loss = super().training_step(*args, **kwargs)
+        if not torch.isfinite(loss):
+            last = checkpoint.list_checkpoints(Path(self.args.output_dir))
+            kept = f"the last good checkpoint is {last[-1]}" if last else "no checkpoint had been written yet"
+            raise RunError(
+                f"the loss turned {loss.item()} at step {self.state.global_step}; {kept}; "
+                "lower training.learning_rate, or set training.precision = 'float32', and start in a new run.folder"
+            )
+        return loss
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Scores the model in eval mode: of a hybrid, that is its successor."""
+        self.model.eval()
+        metrics = {f"eval_{name}": value for name, value in self.score(self.model).items()}
+        self.log(dict(metrics))
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        if not self.args.should_save:
+            return
+        folder = Path(self.args.output_dir)
+        for callback in [*self.callback_handler.callbacks, self.control]:
+            if isinstance(callback, ExportableState):
+                self.state.stateful_callbacks[type(callback).__name__] = callback.state()
+        with whole_folder(folder / f"checkpoint-{self.state.global_step}") as part:
+            tensors = checkpoint.trained_tensors(self.model, self.trained)
+            checkpoint.save_state(part, tensors, self.optimizer, self.lr_scheduler, self.accelerator.scaler)
+            self.state.save_to_json(str(part / TRAINER_STATE_NAME))
+        checkpoint.prune_checkpoints(folder, keep=1)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        checkpoint.load_weights(self.model, Path(resume_from_checkpoint) / checkpoint.WEIGHTS)
+
+    def _load_optimizer_and_scheduler(self, checkpoint_folder: str | None) -> None:
+        if checkpoint_folder is not None:
+            scaler = self.accelerator.scaler
+            checkpoint.load_optimiser(Path(checkpoint_folder), self.optimizer, self.lr_scheduler, scaler)
+
+    def _load_scaler(self, checkpoint_folder: str | None) -> None:
+        """Done together with the optimiser."""
+
+    def _load_rng_state(self, checkpoint_folder: str | None) -> None:
+        if checkpoint_folder is not None:
+            checkpoint.load_rng(Path(checkpoint_folder))

@@ -1,0 +1,74 @@
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plankwise.data.clean import Dropped, clean
+
+texts = st.sampled_from(["", " \t", "a", "b", "A", "a ", "é"])
+rows = st.lists(st.tuples(texts, texts, st.integers(0, 2)), max_size=30)
+
+
+def single(*pairs):
+    return pa.table({"text": [text for text, _ in pairs], "label": [label for _, label in pairs]})
+
+
+def pair_table(rows, chunks=1):
+    columns = {"text": pa.string(), "text_pair": pa.string(), "label": pa.int64()}
+    size = len(rows) // chunks + 1
+    parts = [rows[start : start + size] for start in range(0, max(len(rows), 1), size)]
+    schema = pa.schema(list(columns.items()))
+    return pa.concat_tables(
+        pa.table([[row[index] for row in part] for index in range(3)], schema=schema) for part in parts
+    )
+
+
+def test_each_reason_is_counted_and_the_order_kept():
+    table = single(("z", 1), ("", 0), ("a", 0), ("z", 1), ("b", 0), (" \n", 1), ("b", 1), ("b", 0), ("a", 0), ("c", 1))
+    cleaned, dropped = clean(table)
+    assert cleaned.to_pydict() == {"text": ["z", "a", "c"], "label": [1, 0, 1]}
+    assert dropped == Dropped(empty=2, contradicting=3, duplicates=2)
+
+
+def test_a_pair_is_one_thing():
+    table = pair_table([("a", "b", 0), ("a", "c", 1), ("b", "a", 1), ("a", "b", 0), ("a", "", 1), (" ", "a", 1)])
+    cleaned, dropped = clean(table)
+    assert cleaned.to_pylist() == table.slice(0, 3).to_pylist()
+    assert dropped == Dropped(empty=2, contradicting=0, duplicates=1)
+
+
+def test_numbers_that_differ_contradict():
+    cleaned, dropped = clean(single(("a", 0.5), ("a", 0.6), ("b", 1.0), ("b", 1.0)))
+    assert cleaned.to_pydict() == {"text": ["b"], "label": [1.0]}
+    assert dropped == Dropped(0, 2, 1)
+
+
+def test_missing_texts_are_empty():
+    assert clean(pa.table({"text": ["a", None], "label": [0, 1]}))[1] == Dropped(1, 0, 0)
+
+
+def test_nothing_in_nothing_out():
+    assert clean(pair_table([]))[1] == Dropped(0, 0, 0)
+    assert clean(single(("", 0), (" ", 1)))[0].num_rows == 0
+
+
+@given(rows, st.integers(1, 3))
+def test_what_is_left_is_filled_and_unique_and_was_the_first_of_its_kind(rows, chunks):
+    table = pair_table(rows, chunks)
+    cleaned, dropped = clean(table)
+    kept = [tuple(row.values()) for row in cleaned.to_pylist()]
+    labels = {}
+    for first, second, label in rows:
+        labels.setdefault((first, second), set()).add(label)
+    expected = dict.fromkeys(
+        row for row in rows if row[0].strip() and row[1].strip() and len(labels[row[0], row[1]]) == 1
+    )
+    assert kept == list(expected)
+    assert len(rows) - len(kept) == dropped.empty + dropped.contradicting + dropped.duplicates
+
+
+@given(rows)
+def test_cleaning_twice_changes_nothing(rows):
+    once, _ = clean(pair_table(rows))
+    twice, dropped = clean(once)
+    assert twice.equals(once)
+    assert dropped == Dropped(0, 0, 0)
