@@ -32,7 +32,7 @@ class RunOptions(Options):
         return data if data.get("folder") else {**data, "folder": f"runs/{data.get('name', 'run')}"}
 
 
-class TrainingOptions(Options):
+class FitOptions(Options):
     epochs: float = Field(3.0, gt=0, description="passes over the training examples")
     max_steps: int | None = Field(None, ge=1, description="optimiser steps; overrides epochs")
     batch_size: int = Field(32, ge=1, description="examples per optimiser step and device")
@@ -42,7 +42,6 @@ class TrainingOptions(Options):
     warmup_share: float = Field(0.0, ge=0, lt=1, description="share of the steps in which the learning rate rises")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's weight decay")
     clip_norm: float = Field(1.0, ge=0, description="gradient norm above which gradients are scaled down; 0 for never")
-    max_length: int = Field(128, ge=4, description="tokens per example; the rest is cut off, and counted")
     evaluate_every: int | None = Field(
         None, ge=1, description="steps between evaluations on dev; once an epoch if absent"
     )
@@ -56,6 +55,10 @@ class TrainingOptions(Options):
     report_to: list[str] = Field([], description="trackers, as in transformers: tensorboard, mlflow, wandb, trackio")
 
 
+class TrainingOptions(FitOptions):
+    max_length: int = Field(128, ge=4, description="tokens per example; the rest is cut off, and counted")
+
+
 class PredecessorOptions(Options):
     path: str = Field(
         "embedded", description="hub name or local folder; 'embedded' is the 6-layer encoder of plankwise[demo]"
@@ -63,8 +66,8 @@ class PredecessorOptions(Options):
     finetune: Literal["auto"] | bool = Field(
         "auto", description="train it on the task first; auto: only if it has no trained head for the task"
     )
-    training: TrainingOptions = Field(
-        TrainingOptions(learning_rate=5e-5, warmup_share=0.1), description="like [training], for the predecessor"
+    training: FitOptions = Field(
+        FitOptions(learning_rate=5e-5, warmup_share=0.1), description="like [training], for the predecessor"
     )
     remote_code: bool = Field(False, description="run code that comes with the model")
 

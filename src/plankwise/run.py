@@ -14,7 +14,7 @@ from rich.console import Console
 from torch import nn
 
 from plankwise import folders
-from plankwise.config import Options, RunConfig, TrainingOptions
+from plankwise.config import FitOptions, Options, RunConfig
 from plankwise.core.plan import Plan
 from plankwise.data.encode import Encoded, encode
 from plankwise.data.split import Prepared, prepare
@@ -55,7 +55,7 @@ class Voyager:
     tokenizer: Any
     examples: Examples
 
-    def stage(self, name: str, training: TrainingOptions) -> Stage:
+    def stage(self, name: str, training: FitOptions) -> Stage:
         config = self.config
         return Stage(
             name=name,
@@ -183,7 +183,7 @@ def _ready_predecessor(voyager: Voyager, model: nn.Module, needs_training: bool)
     return path, stages
 
 
-def _compress(voyager: Voyager, path: str, plan: Plan, method: Any, training: TrainingOptions) -> Outcome:
+def _compress(voyager: Voyager, path: str, plan: Plan, method: Any, training: FitOptions) -> Outcome:
     predecessor, _ = voyager.load(path)
     job = Job(
         predecessor=predecessor,

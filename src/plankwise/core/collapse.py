@@ -19,7 +19,8 @@ def collapse(model: nn.Module, plan: Plan) -> nn.Module:
     for slot in plan.slots:
         first, *others = slot.places
         place = successor.get_submodule(first)
-        assert isinstance(place, Place) and place.successor is not None
+        assert isinstance(place, Place)
+        assert place.successor is not None
         successor.set_submodule(first, place.successor)
         for path in others:
             parent, _, name = path.rpartition(".")

@@ -1,8 +1,8 @@
 """Loads a predecessor for a task: a hub name, a local folder, or the encoder that comes with plankwise[demo]."""
 
 import importlib.util
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from plankwise.core.schedule import Constant
 from plankwise.core.hybrid import Rules
+from plankwise.core.schedule import Constant
 from plankwise.methods._job import Job, MethodOptions, Outcome
 from plankwise.training.ship import build_successors, launch
 

@@ -17,7 +17,7 @@ from plankwise.training.checkpoint import WEIGHTS, load_weights, save_weights, t
 
 
 class BestKeeper(TrainerCallback, ExportableState):
-    """Has the model scored every so many steps and at the end, keeps the best weights, stops when patience is used up, and knows when the best was found.
+    """Has the model scored every so many steps and at the end, keeps the best weights, stops when patience is used up.
 
     Patience counts only while `settled()` is true: a hybrid's successor is not done before its rate is 1.
     """

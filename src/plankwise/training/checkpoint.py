@@ -24,7 +24,7 @@ def trained_tensors(model: nn.Module, names: set[str]) -> dict[str, torch.Tensor
     return {
         name: value
         for name, value in state.items()
-        if name in names or name not in parameters and _is_buffer(model, name)
+        if name in names or (name not in parameters and _is_buffer(model, name))
     }
 
 

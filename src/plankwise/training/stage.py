@@ -13,7 +13,7 @@ from rich.console import Console
 from torch import nn
 from transformers import DataCollatorWithPadding, PrinterCallback, TrainerCallback, TrainingArguments, set_seed
 
-from plankwise.config import TrainingOptions
+from plankwise.config import FitOptions
 from plankwise.data.batch import LengthSampler
 from plankwise.data.encode import Encoded
 from plankwise.families._quiet import quiet
@@ -45,7 +45,7 @@ class Stage:
     train: Encoded
     score: Score  # gives at least the key "score"
     tokenizer: Any
-    options: TrainingOptions
+    options: FitOptions
     folder: Path  # for this stage's checkpoints
     seed: int
     console: Console
