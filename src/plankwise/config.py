@@ -6,19 +6,25 @@ The key path is the same in TOML, on the command line and in errors: `method.sch
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator, model_validator
 
 from plankwise.errors import ConfigError
-from plankwise.kinds import load_kind, no_such
+from plankwise.kinds import list_kinds, load_kind, no_such
 
 
 class Options(BaseModel):
     """A section of a recipe: frozen, and unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        allow_inf_nan=False,
+        coerce_numbers_to_str=True,  # run.name=2024 on the command line is text all the same
+    )
 
 
 class RunOptions(Options):
@@ -28,8 +34,10 @@ class RunOptions(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _name_the_folder(cls, data: dict) -> dict:
-        return data if data.get("folder") else {**data, "folder": f"runs/{data.get('name', 'run')}"}
+    def _name_the_folder(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or data.get("folder"):
+            return data
+        return {**data, "folder": f"runs/{data.get('name', 'run')}"}
 
 
 class FitOptions(Options):
@@ -83,8 +91,12 @@ class PlanOptions(Options):
     spans: list[list[int]] | None = Field(
         None, description="listed spans, uneven if you like; a block in no span is left alone"
     )
-    slots: list[SlotOptions] | None = Field(None, description="slots by path, for anything else")
-    chains: list[str] | None = Field(None, description="paths of the chains to compress; all that are found if absent")
+    slots: list[SlotOptions] | None = Field(
+        None, min_length=1, description="slots for anything else, each with path and, if need be, span and part"
+    )
+    chains: list[str] | None = Field(
+        None, min_length=1, description="paths of the chains to compress; all that are found if absent"
+    )
     part: str = Field("layers", description="kind of successor; see `plankwise list parts`")
     init: str = Field(
         "lower",
@@ -104,7 +116,9 @@ class PlanOptions(Options):
 class EvaluationOptions(Options):
     floor: bool = Field(True, description="also train the truncated model on the same budget, to compare with")
     latency: bool = Field(True, description="measure the time of a prediction, predecessor and successor interleaved")
-    latency_batch_sizes: list[int] = Field([1, 32], min_length=1, description="texts predicted at once")
+    latency_batch_sizes: list[Annotated[int, Field(ge=1)]] = Field(
+        [1, 32], min_length=1, description="texts predicted at once"
+    )
     latency_predictions: int = Field(100, ge=1, description="timed predictions per model and batch size")
     batch_size: int = Field(64, ge=1, description="examples per forward pass when scoring")
 
@@ -122,9 +136,13 @@ class RunConfig(Options):
     @classmethod
     def _fill_in_the_methods_defaults(cls, data: dict) -> dict:
         method = data.get("method", {})
-        module = load_kind("methods", _kind_name(method, "replacing"), key="method.name")
+        try:
+            module = load_kind("methods", _kind_name(method, "replacing"), key="method.name")
+        except ConfigError:
+            return data  # said where the section is read, beside all other errors
         filled = dict(data)
-        for section, values in module.defaults(method).items():
+        given_method = method if isinstance(method, dict) else method.model_dump()
+        for section, values in module.defaults(given_method).items():
             given = data.get(section, {})
             filled[section] = {**values, **given} if isinstance(given, dict) else given
         return filled
@@ -148,13 +166,15 @@ class RunConfig(Options):
         return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
 
 
-def _kind_name(section: Any, default: str) -> str:
-    return section.get("name", default) if isinstance(section, dict) else getattr(section, "name", default)
+def _kind_name(section: Any, default: str) -> Any:
+    return section.get("name", default) if isinstance(section, dict) else getattr(section, "name", None)
 
 
 def _read_kind(folder: str, section: str, value: Any, default: str) -> Any:
-    if not isinstance(value, dict):
+    if isinstance(value, Options):
         return value
+    if not isinstance(value, dict):
+        raise ConfigError(f"{section} is {value!r}; give a section, for example {section}.name = {default!r}")
     name = _kind_name(value, default)
     return load_kind(folder, name, key=f"{section}.name").Options.model_validate({**value, "name": name})
 
@@ -173,19 +193,31 @@ def load_config(path: Path | None, overrides: list[str]) -> RunConfig:
     Raises:
         ConfigError: everything that is wrong, gathered in one message.
     """
-    data: dict = {}
-    if path is not None:
-        try:
-            data = tomllib.loads(Path(path).read_text("utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"recipe {path} cannot be read: {error}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"recipe {path} is not TOML: {error}") from None
+    data = {} if path is None else _read_toml(Path(path))
     for override in overrides:
         _apply_override(data, override)
-    if path is not None and "name" not in data.get("run", {}):
-        data.setdefault("run", {})["name"] = Path(path).stem
+    run = data.get("run", {})
+    if path is not None and isinstance(run, dict) and "name" not in run:
+        data["run"] = {**run, "name": Path(path).stem}
     return validate_config(data)
+
+
+def _read_toml(path: Path) -> dict:
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise ConfigError(f"recipe {path} {what}; give a TOML file, for example one of the folder recipes/")
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"recipe {path} is not utf-8 at byte {error.start}, and TOML must be; save it as utf-8"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"recipe {path} cannot be read ({error.strerror}); check its permissions") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            f"recipe {path} is not TOML: {error}; write sections like [plan] and lines like key = value"
+        ) from None
 
 
 def _apply_override(data: dict, override: str) -> None:
@@ -193,10 +225,11 @@ def _apply_override(data: dict, override: str) -> None:
     if not separator or not key:
         raise ConfigError(f"override {override!r} is not of the form key=value, for example plan.successors=4")
     *parents, last = key.split(".")
-    for parent in parents:
+    for index, parent in enumerate(parents):
         data = data.setdefault(parent, {})
         if not isinstance(data, dict):
-            raise ConfigError(f"override {override!r}: {parent} holds a value, not a section")
+            holder = ".".join(parents[: index + 1])
+            raise ConfigError(f"override {override!r}: {holder} holds a value, not a section; set {holder}=… instead")
     try:
         data[last] = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -216,32 +249,83 @@ def validate_config(data: dict) -> RunConfig:
 
 
 def _explain(error: ValidationError, data: dict) -> list[str]:
-    return [_sentence(item, data) for item in error.errors()]
+    """A sentence per key; what the members of a union want is said in one."""
+    wanted: dict[str, tuple[Any, list[str]]] = {}
+    sentences: list[str] = []
+    for item in error.errors():
+        key, owner, field = _locate(item, data)
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            sentences.append(f"{key}: {no_such(key.split('.')[-1], owner.model_fields, 'key')}")
+        elif item["type"] == "missing":
+            sentences.append(f"{key} is missing; it is needed: {field.description}")
+        elif item["type"] == "value_error":
+            sentences.append(message if message.startswith(key) else f"{key}: {message}")
+        else:
+            wanted.setdefault(key, (item["input"], []))[1].append(_want(item, field))
+    return sentences + [f"{key} is {value!r}; give {' or '.join(wants)}" for key, (value, wants) in wanted.items()]
 
 
-def _sentence(item: Any, data: dict) -> str:
-    path = [str(step) for step in item["loc"]]
-    key = ".".join(path)
-    message = item["msg"].removeprefix("Value error, ")
-    kind = item["type"]
-    if kind == "extra_forbidden":
-        return f"{key}: {no_such(path[-1], _known_keys(path[:-1], data), 'key')}"
-    if kind == "missing":
-        return f"{key} is missing; it is needed"
-    if kind == "value_error":
-        return message if message.startswith(f"{key}") or not key else f"{key}: {message}"
-    return f"{key} is {item['input']!r}; {message[0].lower()}{message[1:]}"
-
-
-def _known_keys(path: list[str], data: dict) -> list[str]:
+def _locate(item: Any, data: dict) -> tuple[str, Any, Any]:
+    """The key that an error is about, the class that has it, and its field; pydantic's names of union members go."""
     model: Any = RunConfig
-    for index, step in enumerate(path):
-        if index == 0 and step in ("task", "method"):
-            default = "reviews" if step == "task" else "replacing"
-            model = load_kind(f"{step}s", _kind_name(data.get(step), default), key=f"{step}.name").Options
-        elif step in getattr(model, "model_fields", {}):
-            annotation = model.model_fields[step].annotation
-            arguments = [annotation, *getattr(annotation, "__args__", ())]
-            nested = [inner for a in arguments for inner in (a, *getattr(a, "__args__", ()))]
-            model = next((a for a in nested if isinstance(a, type) and issubclass(a, BaseModel)), model)
-    return list(model.model_fields)
+    owner, field, steps = model, None, []
+    for index, step in enumerate(item["loc"]):
+        fields = getattr(model, "model_fields", {})
+        if step in fields:
+            owner, field = model, fields[step]
+            model = _section(field.annotation)
+            if index == 0 and step in ("task", "method"):
+                name = _kind_name(data.get(step, {}), "reviews" if step == "task" else "replacing")
+                model = (
+                    load_kind(f"{step}s", name, key=f"{step}.name").Options if name in list_kinds(f"{step}s") else None
+                )
+        elif item["type"] == "extra_forbidden" and index == len(item["loc"]) - 1:
+            owner = model
+        elif not isinstance(step, int):
+            continue
+        steps.append(str(step))
+    return ".".join(steps), owner, field
+
+
+def _section(annotation: Any) -> Any:
+    """The class of options in an annotation such as `list[SlotOptions] | None`, if there is one."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _section(inner))), None)
+
+
+def _want(item: Any, field: Any) -> str:
+    """What is allowed, in words."""
+    kind, context = item["type"], item.get("ctx", {})
+    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        bounds = {
+            name: getattr(rule, name)
+            for rule in field.metadata
+            for name in ("gt", "ge", "lt", "le")
+            if hasattr(rule, name)
+        }
+        return _range(bounds if context.keys() <= bounds.keys() else context)
+    if kind == "literal_error":
+        return context["expected"]
+    if kind == "string_pattern_mismatch":
+        return field.description
+    if kind.endswith("too_short"):
+        return (
+            "a text that is not empty" if kind.startswith("string") else f"a list of at least {context['min_length']}"
+        )
+    words = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "list": "a list"}
+    words |= {
+        "finite": "a finite number",
+        "model": "a section with keys of its own",
+        "dict": "a section with keys of its own",
+    }
+    return words.get(kind.split("_")[0], item["msg"][0].lower() + item["msg"][1:])
+
+
+def _range(bounds: dict[str, float]) -> str:
+    low = f"from {bounds['ge']}" if "ge" in bounds else f"above {bounds['gt']}" if "gt" in bounds else ""
+    high = f"to {bounds['le']}" if "le" in bounds else f"below {bounds['lt']}" if "lt" in bounds else ""
+    if low and high:
+        return f"a number {low} {'' if high.startswith('to') else 'and '}{high}"
+    return f"{bounds['ge']} or more" if "ge" in bounds else f"a number {low or high}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from plankwise.config import RunConfig
 from plankwise.errors import RunError
-from plankwise.files import sweep_leftovers, write_text
+from plankwise.files import is_leftover, sweep_leftovers, write_text
 from plankwise.record import FILE
 
 CONFIG = "config.toml"
@@ -20,11 +20,11 @@ def is_finished(folder: Path, config: RunConfig) -> bool:
     """
     if folder.is_file():
         raise RunError(f"run.folder is {folder}, which is a file; choose another run.folder")
-    if not folder.is_dir() or not any(folder.iterdir()):
+    if not folder.is_dir() or all(is_leftover(path) for path in folder.iterdir()):
         return False
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder} holds files that are no run of plankwise; choose another run.folder, or empty it")
-    before = tomllib.loads((folder / CONFIG).read_text("utf-8"))
+    before = _read(folder)
     now = tomllib.loads(config.to_toml())
     if before != now:
         raise RunError(
@@ -39,6 +39,16 @@ def claim(folder: Path, config: RunConfig) -> None:
     sweep_leftovers(folder)
 
 
+def _read(folder: Path) -> dict:
+    try:
+        return tomllib.loads((folder / CONFIG).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"{folder / CONFIG} cannot be read ({error}), so whose run this is is not known; "
+            "choose another run.folder, or delete it"
+        ) from None
+
+
 def _difference(before: Any, now: Any, path: str = "") -> str:
     """The first key on which two configs differ."""
     for key in [*before, *(key for key in now if key not in before)]:
@@ -48,4 +58,4 @@ def _difference(before: Any, now: Any, path: str = "") -> str:
         if isinstance(before.get(key), dict) and isinstance(now.get(key), dict):
             return _difference(before[key], now[key], f"{here}.")
         return f"{here} is {before.get(key, 'absent')} there, {now.get(key, 'absent')} here"
-    return "they differ"
+    raise AssertionError("two equal configs were compared")

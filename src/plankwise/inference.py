@@ -15,11 +15,19 @@ from torch import nn
 from plankwise.config import RunConfig
 from plankwise.data.encode import encode
 from plankwise.errors import ConfigError, DataError
+from plankwise.evaluation.guards import check_order
 from plankwise.evaluation.predict import predict
-from plankwise.families._loading import check_labels, load_classifier, load_config, load_tokenizer
+from plankwise.families._loading import (
+    check_labels,
+    check_length,
+    has_names,
+    load_classifier,
+    load_config,
+    load_tokenizer,
+)
 from plankwise.files import write_text
 from plankwise.kinds import load_kind
-from plankwise.run import read_examples
+from plankwise.run import make_scorer, prepare_task
 from plankwise.tasks._tables import Layout, read_table
 
 CHUNK = 5_000  # rows encoded and predicted at once
@@ -43,14 +51,21 @@ class Classifier:
         self.batch_size = batch_size
         model, _ = load_classifier(path, self.labels, tokenizer=self.tokenizer, remote_code=remote_code)
         self.model: nn.Module = model
+        check_length(max_length, model, self.tokenizer, path)
 
     def outputs(self, table: pa.Table, console: Console) -> np.ndarray:
-        """Logits (N, C) or numbers (N,) for the table's texts."""
-        chunks = []
+        """Logits (N, C) or numbers (N,) for the table's texts; says how many were cut."""
+        chunks, num_cut = [], 0
         starts = range(0, table.num_rows, CHUNK)
         for start in track(starts, "predicting", console=console, disable=not console.is_terminal):
             encoded = encode(table.slice(start, CHUNK), self.tokenizer, self.max_length)
+            num_cut += encoded.num_cut
             chunks.append(predict(self.model, encoded, self.tokenizer, self.batch_size))
+        if num_cut:
+            console.print(
+                f"{num_cut} of {table.num_rows} texts were longer than {self.max_length} tokens and cut; "
+                "training.max_length=… sets another length"
+            )
         return np.concatenate(chunks)
 
 
@@ -72,12 +87,16 @@ def evaluate(config: RunConfig, console: Console) -> dict[str, float]:
     """The task's metrics of the classifier at `predecessor.path`.
 
     Raises:
-        PlankwiseError: the model or the data cannot be used, or their classes disagree.
+        PlankwiseError: the model or the data cannot be used, or their classes disagree: other names, another order, or
+            no names and outputs that only make sense in another order.
     """
     classifier = open_classifier(config)
-    examples = read_examples(config.task, config, classifier.tokenizer, console)
-    check_labels(classifier.config, examples.source.labels, classifier.path)
-    return examples.scorer.score(classifier.model)
+    source, prepared = prepare_task(config.task, config, console)
+    check_labels(classifier.config, source.labels, classifier.path)
+    scorer = make_scorer(source, prepared, classifier.tokenizer, config, console)
+    if not has_names(list(classifier.labels)):
+        check_order(scorer, classifier.model, classifier.path)
+    return scorer.score(classifier.model)
 
 
 def predict_table(
@@ -90,6 +109,8 @@ def predict_table(
     """
     if len(texts) > 2:
         raise ConfigError(f"--text is given {len(texts)} times; a model takes one text or a pair")
+    if out.is_dir():
+        raise ConfigError(f"--out is {out}, which is a folder; give the name of a csv file")
     classifier = open_classifier(config)
     table = read_table(path, texts, layout, key="--table")
     columns = dict(zip(("text", "text_pair"), (table[name] for name in texts), strict=False))
@@ -103,12 +124,12 @@ def predict_tests(config: RunConfig, out: Path, console: Console) -> list[Path]:
     Raises:
         PlankwiseError: the task has no test files, or the model does not fit.
     """
+    if out.is_file():
+        raise ConfigError(f"--out is {out}, which is a file; test files are written into a folder")
     task: Any = config.task
     module = load_kind("tasks", task.name, key="task.name")
     tests = module.read_tests(task)
     classifier = open_classifier(config)
-    if out.is_file():
-        raise ConfigError(f"--out is {out}, which is a file; test files are written into a folder")
     written = []
     for name, table in tests.items():
         if hasattr(module, "write_submission"):
@@ -126,14 +147,15 @@ def _in_task_order(classifier: Classifier, outputs: np.ndarray, labels: tuple[st
     """Class indices as the task numbers them, whatever order the model has them in."""
     if not labels:
         return outputs
-    named = classifier.labels != tuple(f"LABEL_{index}" for index in range(len(labels)))
-    if len(classifier.labels) != len(labels) or (named and sorted(classifier.labels) != sorted(labels)):
+    own, wanted = ([name.lower() for name in names] for names in (classifier.labels, labels))
+    named = has_names(list(classifier.labels))
+    if len(own) != len(wanted) or (named and sorted(own) != sorted(wanted)):
         raise DataError(
             f"{classifier.path} has the classes {', '.join(classifier.labels) or 'none'}, the task {', '.join(labels)}; "
             "give a model that was trained on this task"
         )
     predicted = outputs.argmax(axis=1)
-    return np.array([labels.index(name) for name in classifier.labels])[predicted] if named else predicted
+    return np.array([wanted.index(name) for name in own])[predicted] if named else predicted
 
 
 def _write_csv(classifier: Classifier, table: pa.Table, path: Path, console: Console) -> None:

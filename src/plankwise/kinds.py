@@ -21,7 +21,7 @@ def list_kinds(folder: str) -> list[str]:
     return sorted(own | {entry.name for entry in entry_points(group=f"plankwise.{folder}")})
 
 
-def load_kind(folder: str, name: str, *, key: str) -> ModuleType:
+def load_kind(folder: str, name: object, *, key: str) -> ModuleType:
     """The module of one kind; `key` is the config key that asked for it.
 
     Raises:
@@ -36,10 +36,10 @@ def load_kind(folder: str, name: str, *, key: str) -> ModuleType:
     return importlib.import_module(f"plankwise.{folder}.{name}")
 
 
-def no_such(name: str, known: Iterable[str], noun: str) -> str:
+def no_such(name: object, known: Iterable[str], noun: str) -> str:
     """Half a sentence for an unknown name: the nearest known one, then all of them."""
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     guess = f" Did you mean {near[0]!r}?" if near else ""
     return f"there is no such {noun}.{guess} Known: {', '.join(known)}"
 

@@ -47,4 +47,4 @@ def read_record(folder: Path) -> dict:
             f"{folder} has no {FILE}: it is no finished run; run `plankwise compress` to finish it"
         ) from None
     except (OSError, ValueError) as error:
-        raise RunError(f"{folder / FILE} cannot be read: {error}") from None
+        raise RunError(f"{folder / FILE} cannot be read ({error}); delete it and run the same command again") from None

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from rich.console import Console
 from torch import nn
 
@@ -24,14 +25,14 @@ from plankwise.evaluation.latency import measure_latency
 from plankwise.evaluation.metrics import retained
 from plankwise.evaluation.scoring import Scorer
 from plankwise.evaluation.size import count_parameters, size_on_disk_mb
-from plankwise.families._loading import check_labels, load_classifier, load_config, load_tokenizer, token_limit
+from plankwise.families._loading import check_labels, check_length, load_classifier, load_config, load_tokenizer
 from plankwise.families._quiet import quiet
 from plankwise.files import whole_folder
 from plankwise.kinds import load_kind
 from plankwise.methods._job import Job, Outcome
 from plankwise.record import describe_machine, read_record, write_record
 from plankwise.tasks._source import Source
-from plankwise.training.ship import make_plan
+from plankwise.training.ship import build_successors, make_plan
 from plankwise.training.stage import Stage, StageResult
 
 
@@ -95,7 +96,10 @@ def compress(config: RunConfig, console: Console) -> dict:
     voyager = Voyager(config, folder, console, tokenizer, examples)
     predecessor, needs_training = _find_predecessor(voyager)
     plan = make_plan(predecessor, config.plan)
-    _check_length(config, predecessor, tokenizer)
+    build_successors(
+        predecessor, plan, init=config.plan.init, seed=config.run.seed
+    )  # finds faults before anything is written
+    check_length(config.training.max_length, predecessor, tokenizer, config.predecessor.path)
     folders.claim(folder, config)
 
     path, stages = _ready_predecessor(voyager, predecessor, needs_training)
@@ -127,6 +131,13 @@ def compress(config: RunConfig, console: Console) -> dict:
 
 def read_examples(task: Options, config: RunConfig, tokenizer: Any, console: Console) -> Examples:
     """Reads, cleans, splits and encodes a task's examples, and says what was dropped or cut."""
+    source, prepared = prepare_task(task, config, console)
+    train = _encode("train", prepared.train, tokenizer, config, console)
+    return Examples(source, prepared, train, make_scorer(source, prepared, tokenizer, config, console))
+
+
+def prepare_task(task: Options, config: RunConfig, console: Console) -> tuple[Source, Prepared]:
+    """A task's examples as text, cleaned and split; says what was dropped."""
     source = load_kind("tasks", task.name, key="task.name").read(task)  # type: ignore[attr-defined]
     wanted = getattr(task, "labels", None)
     if wanted and tuple(wanted) != source.labels:
@@ -136,13 +147,21 @@ def read_examples(task: Options, config: RunConfig, tokenizer: Any, console: Con
         if any(asdict(dropped).values()):
             what = ", ".join(f"{count} {why}" for why, count in asdict(dropped).items() if count)
             console.print(f"{name}: dropped {what}")
+    return source, prepared
+
+
+def make_scorer(source: Source, prepared: Prepared, tokenizer: Any, config: RunConfig, console: Console) -> Scorer:
+    """The task's dev sets, encoded; says how many texts were cut."""
+    dev = {name: _encode(name, table, tokenizer, config, console) for name, table in prepared.dev.items()}
+    return Scorer(source, dev, tokenizer, config.evaluation.batch_size)
+
+
+def _encode(name: str, table: pa.Table, tokenizer: Any, config: RunConfig, console: Console) -> Encoded:
     length = config.training.max_length
-    train = encode(prepared.train, tokenizer, length)
-    dev = {name: encode(table, tokenizer, length) for name, table in prepared.dev.items()}
-    for name, encoded in {"train": train, **dev}.items():
-        cut = f", {encoded.num_cut} longer than {length} tokens and cut" if encoded.num_cut else ""
-        console.print(f"{name}: {len(encoded.lengths)} examples{cut}")
-    return Examples(source, prepared, train, Scorer(source, dev, tokenizer, config.evaluation.batch_size))
+    encoded = encode(table, tokenizer, length)
+    cut = f", {encoded.num_cut} longer than {length} tokens and cut" if encoded.num_cut else ""
+    console.print(f"{name}: {len(encoded.lengths)} examples{cut}")
+    return encoded
 
 
 def _find_predecessor(voyager: Voyager) -> tuple[nn.Module, bool]:
@@ -161,14 +180,6 @@ def _find_predecessor(voyager: Voyager) -> tuple[nn.Module, bool]:
             "set it to 'auto' or true, or give a model that was trained on the task"
         )
     return model, not has_head
-
-
-def _check_length(config: RunConfig, model: nn.Module, tokenizer: Any) -> None:
-    limit = token_limit(model.config, tokenizer)
-    if limit is not None and config.training.max_length > limit:
-        raise ConfigError(
-            f"training.max_length is {config.training.max_length}, but the predecessor takes {limit} tokens; choose 4 to {limit}"
-        )
 
 
 def _ready_predecessor(voyager: Voyager, model: nn.Module, needs_training: bool) -> tuple[str, dict[str, StageResult]]:

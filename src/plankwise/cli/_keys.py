@@ -20,26 +20,35 @@ def show_keys(console: Console) -> None:
     from plankwise.config import RunConfig
     from plankwise.kinds import list_kinds, load_kind
 
-    for section, field in RunConfig.model_fields.items():
-        if section in ("task", "method"):
-            for name in list_kinds(f"{section}s"):
-                options = load_kind(f"{section}s", name, key=f"{section}.name").Options
-                console.print(_table(section, options, f'{section}.name = "{name}"'))
-        else:
-            console.print(_table(section, field.annotation, section))
+    usual = RunConfig()
+    for section in RunConfig.model_fields:
+        if section not in ("task", "method"):
+            console.print(_table(section, type(getattr(usual, section)), section, getattr(usual, section)))
+            continue
+        for name in list_kinds(f"{section}s"):
+            module = load_kind(f"{section}s", name, key=f"{section}.name")
+            console.print(_table(section, module.Options, f'{section}.name = "{name}"'))
+            if section == "method":
+                console.print(f"with this method, by default: {_listed(module.defaults({}))}", soft_wrap=True)
 
 
-def _table(section: str, options: type[BaseModel] | Any, title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, show_header=False, pad_edge=False)
+def _table(section: str, options: type[BaseModel] | Any, title: str, usual: BaseModel | None = None) -> Table:
+    """The keys of one section; defaults are those of `usual`, or else of the class."""
+    table = Table(title=f"\n{title}", title_justify="left", box=None, show_header=False, pad_edge=False)
     for column in ("key", "default", "meaning"):
         table.add_column(column, overflow="fold", ratio=4 if column == "meaning" else 2)
     for name, field in options.model_fields.items():
-        if field.is_required():
-            default = "needed"
-        elif isinstance(field.default, BaseModel):
-            default = "its own defaults"
-        else:
-            value = field.get_default(call_default_factory=True)
-            default = "" if value is None or value == "" else str(value)
-        table.add_row(f"{section}.{name}", default, field.description or "")
+        value = field.get_default(call_default_factory=True) if usual is None else getattr(usual, name)
+        table.add_row(f"{section}.{name}", "needed" if field.is_required() else _show(value), field.description or "")
     return table
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        plain = type(value)()
+        return ", ".join(f"{k} = {v}" for k, v in value if v != getattr(plain, k)) or "as there"
+    return "" if value is None or value == "" else str(value)
+
+
+def _listed(defaults: dict[str, dict]) -> str:
+    return ", ".join(f"{section}.{key} = {value}" for section, keys in defaults.items() for key, value in keys.items())

@@ -1,12 +1,31 @@
 """A model given on the command line: what `evaluate` and `predict` share."""
 
+import json
 from pathlib import Path
 
 from plankwise.config import RunConfig, load_config
+from plankwise.errors import ConfigError
 from plankwise.folders import CONFIG
 
 
-def config_for(model: str, overrides: list[str]) -> RunConfig:
-    """The config of the run that the model lies in, or the defaults, with overrides."""
-    recipe = Path(model).parent / CONFIG
-    return load_config(recipe if recipe.is_file() else None, [*overrides, f"predecessor.path={model}"])
+def config_for(model: str, overrides: list[str], without: str = "") -> RunConfig:
+    """The config of the run that the model lies in, or the defaults, with overrides.
+
+    `without` says what is not known without a task, for commands that need one.
+
+    Raises:
+        ConfigError: a run's folder instead of a model's; a task is needed and not given; or the config is wrong.
+    """
+    folder = Path(model).expanduser()
+    if (folder / CONFIG).is_file() and not (folder / "config.json").is_file():
+        raise ConfigError(f"{model} is the folder of a run; give one of its models, for example {folder / 'successor'}")
+    recipe = folder.resolve().parent / CONFIG
+    in_run = folder.is_dir() and recipe.is_file()
+    if without and not in_run and not any(override.startswith("task.") for override in overrides):
+        raise ConfigError(
+            f"{model} does not lie in the folder of a run, so {without}; say the task, "
+            "for example task.name=glue task.subset=rte"
+        )
+    return load_config(
+        recipe if in_run else None, [*overrides, f"predecessor.path={json.dumps(model, ensure_ascii=False)}"]
+    )

@@ -5,13 +5,13 @@ from rich.table import Table
 
 
 def show_results(record: dict, console: Console) -> None:
-    """One row a model: parameters, size, score, retained share, latency, speed-up."""
-    names = {"predecessor": "predecessor", "floor": "truncated floor", "successor": "successor"}
+    """One row a model: parameters, size, score, retained share, latency, speed-up; no wider than 80 columns."""
+    names = {"predecessor": "predecessor", "floor": "truncated", "successor": "successor"}
     batch = next(iter(record["predecessor"].get("latency") or {"": None}))
-    table = Table(title=record["task"]["name"], title_justify="left")
-    table.add_column("")
+    table = Table(title=record["task"]["name"], title_justify="left", box=None, pad_edge=False)
+    table.add_column("", no_wrap=True)
     for column in ("parameters", "size", "score", "retained", f"latency{f' @{batch}' if batch else ''}", "speed-up"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for key, name in names.items():
         if key in record:
             table.add_row(name, *_cells(record[key]))

@@ -2,7 +2,7 @@
 
 Example: plankwise evaluate runs/demo/successor
 
-The task is that of the run the model lies in, unless keys say otherwise: task.name=glue task.subset=rte task.folder=RTE
+The task is that of the run the model lies in; for any other model say it: task.name=glue task.subset=rte task.folder=RTE
 """
 
 from pathlib import Path
@@ -31,7 +31,7 @@ def command(
     from plankwise.inference import evaluate
 
     console = Console()
-    metrics = evaluate(config_for(model, overrides or []), console)
+    metrics = evaluate(config_for(model, overrides or [], "what to score it on is not known"), console)
     table = Table(title=model, title_justify="left")
     table.add_column("metric")
     table.add_column("value", justify="right")

@@ -16,7 +16,8 @@ NEEDS_ARGUMENTS = True
 def command(
     model: Annotated[str, typer.Argument(help="folder or hub name of a trained classifier", show_default=False)],
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="task keys, when the task has test files")
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="keys to set; `plankwise compress --help` lists them"),
     ] = None,
     table: Annotated[Path | None, typer.Option(help="csv, tsv, jsonl or parquet file", show_default="none")] = None,
     text: Annotated[
@@ -24,6 +25,7 @@ def command(
     ] = None,
     separator: Annotated[str | None, typer.Option(help="between columns", show_default="by the file's ending")] = None,
     header: Annotated[bool, typer.Option(help="the first line names the columns")] = True,
+    quoting: Annotated[bool, typer.Option(help="double quotes enclose fields")] = True,
     encoding: Annotated[str, typer.Option(help="of the file")] = "utf-8",
     out: Annotated[
         Path | None,
@@ -36,15 +38,20 @@ def command(
     from plankwise.errors import ConfigError
     from plankwise.inference import predict_table, predict_tests
     from plankwise.tasks._tables import Layout
+    from plankwise.tasks.table import read_encoding, read_separator
 
     console = Console()
-    config = config_for(model, overrides or [])
     if table is None:
+        if text:
+            raise ConfigError("--text is given without --table; name the file that has this column")
+        without = "which test files are meant is not known: give --table and --text"
+        config = config_for(model, overrides or [], without)
         written = predict_tests(config, out or Path("predictions"), console)
     elif text:
-        written = predict_table(
-            config, table, text, Layout(separator, header, encoding), out or Path("predictions.csv"), console
-        )
+        separator, encoding = read_separator(separator, "--separator"), read_encoding(encoding, "--encoding")
+        layout = Layout(separator, header, encoding, quoting, flags=True)
+        config = config_for(model, overrides or [])
+        written = predict_table(config, table, text, layout, out or Path("predictions.csv"), console)
     else:
         raise ConfigError("--table is given without --text; name the column with the text, twice for pairs")
     for path in written:

@@ -176,9 +176,8 @@ def make_schedule(data: dict | Schedule) -> Schedule:
         if key not in known:
             raise ConfigError(f"method.schedule.{key}: {no_such(key, known, f'key for the {kind} schedule')}")
         many = isinstance(known[key].default, tuple)
-        if not all(
-            isinstance(item, int | float) and not isinstance(item, bool) for item in (value if many else [value])
-        ):
+        items = list(value) if many and isinstance(value, list | tuple) else [None] if many else [value]
+        if not all(isinstance(item, int | float) and not isinstance(item, bool) for item in items):
             raise ConfigError(f"method.schedule.{key} is {value!r}; give {'a list of numbers' if many else 'a number'}")
     return SCHEDULES[kind](**options)
 

@@ -19,11 +19,9 @@ def check_predecessor(scorer: Scorer, model: nn.Module, train: pa.Table, path: s
         RunError: its classes are in another order than the task's, or it is no better than the majority class.
     """
     source = scorer.source
-    outputs, labels = scorer.outputs(model)
-    if source.kind == "classes":
-        _check_order(outputs.argmax(1), labels, source.labels, path)
+    check_order(scorer, model, path)
     score = scorer.score(model)["score"]
-    train_labels = train["label"].to_numpy()
+    train_labels = source.label_in_task_order(train["label"].to_numpy())
     floor = np.mean(
         [
             majority_score(source.metrics, source.score, train_labels, dev, source.kind)
@@ -39,15 +37,24 @@ def check_predecessor(scorer: Scorer, model: nn.Module, train: pa.Table, path: s
         )
 
 
-def _check_order(predicted: np.ndarray, labels: np.ndarray, names: tuple[str, ...], path: str) -> None:
+def check_order(scorer: Scorer, model: nn.Module, path: str) -> None:
+    """Looks whether the model would be right far more often if its classes were named otherwise; numbers pass.
+
+    Raises:
+        RunError: it would; says how to name them.
+    """
+    names = scorer.source.labels
+    if not names:
+        return
+    outputs, labels = scorer.outputs(model)
     counts = np.zeros((len(names), len(names)), dtype=int)
-    np.add.at(counts, (predicted, labels), 1)
+    np.add.at(counts, (outputs.argmax(1), labels), 1)
     rows, columns = linear_sum_assignment(counts, maximize=True)
     as_is, best = np.trace(counts) / len(labels), counts[rows, columns].sum() / len(labels)
     if best - as_is > SWAP_MARGIN:
         order = [names[column] for column in columns]
         raise RunError(
-            f"the predecessor {path} orders its classes otherwise than the task: read as {', '.join(names)} it is right in "
+            f"{path} orders its classes otherwise than the task: read as {', '.join(names)} it is right in "
             f"{as_is:.1%} of the dev examples, read as {', '.join(order)} in {best:.1%}; set task.labels = {order}, or "
-            "predecessor.finetune = true to train a new head"
+            "train a new head with predecessor.finetune = true"
         )

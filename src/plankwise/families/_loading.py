@@ -40,9 +40,18 @@ def resolve(path: str) -> str:
 
 
 def load_tokenizer(path: str, *, remote_code: bool = False) -> Any:
-    """The model's tokenizer, with a padding token."""
+    """The model's tokenizer, with a padding token.
+
+    Raises:
+        ConfigError: nothing can be loaded from there, or a tokenizer that knows no words.
+    """
     with _explained(path):
         tokenizer = AutoTokenizer.from_pretrained(resolve(path), trust_remote_code=remote_code)
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes up where the files are missing
+        raise ConfigError(
+            f"{path} has no tokenizer: no vocabulary was found beside the model; "
+            "save the tokenizer that the model was trained with into the same folder"
+        )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -82,24 +91,31 @@ def load_classifier(
     return model, not (info["missing_keys"] or info["mismatched_keys"])
 
 
+def has_names(labels: list[str]) -> bool:
+    """Whether a head's classes have names of their own, not LABEL_0, LABEL_1 and so on."""
+    return labels != [f"LABEL_{index}" for index in range(len(labels))]
+
+
 def check_labels(config: Any, labels: tuple[str, ...], path: str) -> None:
-    """Compares the classes of a trained head with the task's, before anything is trained.
+    """Compares the classes of a trained head with the task's, before anything is trained or scored.
 
     Raises:
         ConfigError: other names, or the same names in another order.
     """
     own = [str(config.id2label[index]) for index in range(len(config.id2label))]
-    remedy = "or set predecessor.finetune = true to train a new head"
+    remedy = "or train a new head with predecessor.finetune = true"
     if not labels:
         if len(own) != 1:
-            raise ConfigError(f"{path} has {len(own)} classes, but the task's label is a number; {remedy}")
+            raise ConfigError(
+                f"{path} has {len(own)} classes, but the task's label is a number; use a model trained on this task, {remedy}"
+            )
         return
     if len(own) != len(labels):
         raise ConfigError(
             f"{path} has {len(own)} classes ({', '.join(own)}), but the task has {len(labels)} "
-            f"({', '.join(labels)}); use a predecessor trained on this task, {remedy}"
+            f"({', '.join(labels)}); use a model trained on this task, {remedy}"
         )
-    if own == [f"LABEL_{index}" for index in range(len(own))]:
+    if not has_names(own):
         return  # no names to compare: the scores are looked at later
     folded = [name.lower() for name in own]
     wanted = [name.lower() for name in labels]
@@ -113,15 +129,31 @@ def check_labels(config: Any, labels: tuple[str, ...], path: str) -> None:
         )
     raise ConfigError(
         f"{path} has the classes {', '.join(own)}, the task {', '.join(labels)}; "
-        f"set id2label in the predecessor's config.json to the task's names if they mean the same, {remedy}"
+        f"set id2label in its config.json to the task's names if they mean the same, {remedy}"
     )
 
 
-def token_limit(config: Any, tokenizer: Any) -> int | None:
+def token_limit(model: Any, tokenizer: Any) -> int | None:
     """How many tokens the model takes; None if it does not say."""
-    limits = [getattr(config, "max_position_embeddings", None), tokenizer.model_max_length]
-    known = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6]
+    positions = getattr(model.config, "max_position_embeddings", None)
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            positions = module.num_embeddings - module.padding_idx - 1  # RoBERTa counts on from the padding's index
+    known = [limit for limit in (positions, tokenizer.model_max_length) if isinstance(limit, int) and 0 < limit < 10**6]
     return min(known) if known else None
+
+
+def check_length(max_length: int, model: Any, tokenizer: Any, path: str) -> None:
+    """Compares the length that texts are cut to with what the model takes.
+
+    Raises:
+        ConfigError: the model takes fewer tokens.
+    """
+    limit = token_limit(model, tokenizer)
+    if limit is not None and max_length > limit:
+        raise ConfigError(
+            f"training.max_length is {max_length}, but {path} takes at most {limit} tokens; choose 4 to {limit}"
+        )
 
 
 @contextmanager

@@ -41,6 +41,13 @@ class Layout:
     encoding: str = "utf-8"
     quoting: bool = True
     skip_ragged: bool = False  # leave out lines with too few or too many fields, and log how many
+    flags: bool = False  # given as --separator and so on, not as task.separator; for messages
+
+    def key(self, name: str) -> str:
+        return f"--{name}" if self.flags else f"task.{name}"
+
+    def off(self, name: str) -> str:
+        return f"--no-{name}" if self.flags else f"task.{name} = false"
 
 
 def read_table(path: Path, columns: Sequence[str], layout: Layout, *, key: str) -> pa.Table:
@@ -150,7 +157,7 @@ def _form(path: Path, layout: Layout, key: str) -> str:
         return ending[1:]
     raise DataError(
         f"{key} is '{path}'; its ending is not one of .csv, .tsv, .jsonl and .parquet: "
-        "rename it, or set task.separator if it is a text file with separated columns"
+        f"rename it, or set {layout.key('separator')} if it is a text file with separated columns"
     )
 
 
@@ -159,7 +166,8 @@ def _read_separated(path: Path, columns: list[str], layout: Layout) -> pa.Table:
     if not first:
         raise _no_rows(path)
     names = first if layout.header else [str(index) for index in range(len(first))]
-    _check_columns(path, columns, names, header=layout.header)
+    why = "" if layout.header else f"; columns are numbered because of {layout.off('header')}"
+    _check_columns(path, columns, names, why)
     skipped = 0
 
     def skip(row: pa.csv.InvalidRow) -> str:
@@ -218,7 +226,7 @@ def _records(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
             if fields and fields[-1].endswith(END):
                 raise DataError(
                     f"{path.name} line {line}: a quoted field that begins here is never closed; "
-                    "close it, or set task.quoting = false if quotes are part of the text"
+                    f"close it, or set {layout.off('quoting')} if quotes are part of the text"
                 )
             if fields:
                 yield line, fields
@@ -233,7 +241,7 @@ def _record_error(path: Path, layout: Layout) -> DataError | None:
             width = width or len(fields)
             rows += 1
             if len(fields) != width and not layout.skip_ragged:
-                hint = ", or set task.quoting = false if quotes are part of the text" if layout.quoting else ""
+                hint = f", or set {layout.off('quoting')} if quotes are part of the text" if layout.quoting else ""
                 return DataError(
                     f"{path.name} line {line}: {len(fields)} columns where the first line has {width}; "
                     f"mend the separators and quotes{hint}"
@@ -262,7 +270,7 @@ def _read_jsonl(path: Path, columns: list[str], layout: Layout) -> pa.Table:
             break
     if not known:
         raise _no_rows(path)
-    _check_columns(path, columns, sorted(known), header=True)
+    _check_columns(path, columns, sorted(known))
     schema = pa.schema([(name, types.get(name, pa.string())) for name in columns])
     read = pa.json.ReadOptions(block_size=BLOCK_BYTES)
     parse = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
@@ -319,7 +327,7 @@ def _json_error(path: Path, schema: pa.Schema, layout: Layout) -> DataError | No
 def _read_parquet(path: Path, columns: list[str], layout: Layout) -> pa.Table:
     try:
         with pa.parquet.ParquetFile(path) as file:
-            _check_columns(path, columns, file.schema_arrow.names, header=True)
+            _check_columns(path, columns, file.schema_arrow.names)
             table = file.read(columns=columns)
         table.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -335,10 +343,9 @@ def _as_text(column: pa.ChunkedArray, path: Path, name: str) -> pa.ChunkedArray:
         raise DataError(f"{path.name}: column {name!r} holds {column.type}; store it as text or numbers") from None
 
 
-def _check_columns(path: Path, columns: list[str], names: list[str], *, header: bool) -> None:
+def _check_columns(path: Path, columns: list[str], names: list[str], why: str = "") -> None:
     for name in columns:
         if name not in names:
-            why = "" if header else "; columns are numbered because task.header = false"
             raise DataError(f"{path.name}, column {name!r}: {no_such(name, names, 'column')}{why}")
         if names.count(name) > 1:
             raise DataError(f"{path.name} has {names.count(name)} columns named {name!r}; rename all but one")
@@ -367,7 +374,7 @@ def _encoding_error(path: Path, layout: Layout) -> DataError | None:
                 byte = seen - len(error.object) + error.start
                 return DataError(
                     f"{path.name} line {line}: byte 0x{error.object[error.start]:02x} at offset {byte} is not "
-                    f"{layout.encoding}; set task.encoding to what the file is written in, for example 'latin-1'"
+                    f"{layout.encoding}; set {layout.key('encoding')} to what the file is written in, for example 'latin-1'"
                 )
             if not block:
                 return None

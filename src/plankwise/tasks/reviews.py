@@ -54,7 +54,10 @@ def read_tests(options: Options) -> dict[str, pa.Table]:
     Raises:
         DataError: says what to give instead.
     """
-    raise DataError("task.name is 'reviews', which has no test set; set task.name = 'table' and give task.test")
+    raise DataError(
+        "task.name is 'reviews', which has no test set; set task.name = 'table' and give task.test, "
+        "or predict a file with --table and --text"
+    )
 
 
 def _find_file() -> Path:

@@ -28,6 +28,33 @@ METRICS = {
 }
 
 
+def read_separator(value: str | None, key: str) -> str | None:
+    """The character between columns that was asked for under `key`; `\\t` may be written out.
+
+    Raises:
+        ConfigError: more than a character, or one that cannot separate.
+    """
+    value = "\t" if value == "\\t" else value
+    if value is not None and (len(value) != 1 or not value.isascii() or value in '"\r\n'):
+        raise ConfigError(f'{key} is {value!r}; give one ASCII character such as , ; | or "\\t"')
+    return value
+
+
+def read_encoding(value: str, key: str) -> str:
+    """The encoding that was asked for under `key`.
+
+    Raises:
+        ConfigError: Python does not know it.
+    """
+    try:
+        "".encode(value)
+    except LookupError:
+        raise ConfigError(
+            f"{key} is {value!r}; Python knows no such encoding: try utf-8, utf-16, latin-1 or cp1252"
+        ) from None
+    return value
+
+
 class Options(TaskOptions):
     name: Literal["table"] = Field("table", description="the kind of task")
     train: str = Field(min_length=1, description="file of training examples: csv, tsv, jsonl or parquet")
@@ -64,21 +91,12 @@ class Options(TaskOptions):
     @field_validator("separator")
     @classmethod
     def _one_character(cls, value: str | None) -> str | None:
-        value = "\t" if value == "\\t" else value
-        if value is not None and (len(value) != 1 or not value.isascii() or value in '"\r\n'):
-            raise ConfigError(f'task.separator is {value!r}; give one ASCII character such as , ; | or "\\t"')
-        return value
+        return read_separator(value, "task.separator")
 
     @field_validator("encoding")
     @classmethod
     def _known_encoding(cls, value: str) -> str:
-        try:
-            "".encode(value)
-        except LookupError:
-            raise ConfigError(
-                f"task.encoding is {value!r}; Python knows no such encoding: try utf-8, utf-16, latin-1 or cp1252"
-            ) from None
-        return value
+        return read_encoding(value, "task.encoding")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -133,7 +151,7 @@ def read_tests(options: Options) -> dict[str, pa.Table]:
         DataError: no file is given, or it cannot be used.
     """
     if options.test is None:
-        raise DataError("task.test is not given; name the file of examples to predict")
+        raise DataError("task.test is not given; name the file of examples to predict, or give --table and --text")
     path, table = _read_columns(options, "test", text_columns(options))
     return {path.stem: pa.table({"id": pa.array(range(table.num_rows), pa.int64()), **_texts(options, table)})}
 

@@ -1,0 +1,127 @@
+"""Tiny models and tables, built in code: a BERT of 4 layers and width 32 with a vocabulary of a few dozen words."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+GOOD = ("fine", "great", "lovely", "superb")
+BAD = ("dull", "awful", "boring", "weak")
+FILLERS = ("a", "the", "film", "plot", "actor", "scene", "is", "was", "and", "very", "end", "music")
+VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *GOOD, *BAD, *FILLERS)
+
+
+def make_rows(count: int) -> list[tuple[str, str]]:
+    """Distinct texts and their labels: the class is told by the one good or bad word."""
+    rows = []
+    for index in range(count):
+        words = (GOOD, BAD)[index % 2]
+        fillers = [FILLERS[(index // 12**power) % 12] for power in range(3)]
+        rows.append((f"{' '.join(fillers)} {words[index // 2 % 4]}", ("positive", "negative")[index % 2]))
+    return rows
+
+
+def save_tokenizer(folder: Path) -> None:
+    from transformers import BertTokenizer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY), "utf-8")
+    BertTokenizer(vocab=str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
+
+
+def save_bert(folder: Path, *, seed: int = 0, names: tuple[str, ...] | None = None, **changes) -> Path:
+    """Saves an untrained BERT with its tokenizer: an encoder, or with `names` a classifier (one name: a number)."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertModel
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 64}
+    config = BertConfig(**{**sizes, "vocab_size": len(VOCABULARY), "max_position_embeddings": 64, **changes})
+    if names is not None:
+        config.id2label = dict(enumerate(names))
+        config.label2id = {name: index for index, name in enumerate(names)}
+    torch.manual_seed(seed)
+    (BertModel if names is None else BertForSequenceClassification)(config).save_pretrained(folder)
+    save_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    """The helpers above, for tests that need a model or a table of their own."""
+    return SimpleNamespace(save_bert=save_bert, save_tokenizer=save_tokenizer, make_rows=make_rows, words=VOCABULARY)
+
+
+@pytest.fixture(scope="session")
+def tiny_model_folder(tmp_path_factory) -> Path:
+    """An encoder without a head."""
+    return save_bert(tmp_path_factory.mktemp("models") / "encoder")
+
+
+@pytest.fixture(scope="session")
+def tiny_classifier_folder(tmp_path_factory) -> Path:
+    """An untrained classifier: negative, positive."""
+    return save_bert(tmp_path_factory.mktemp("models") / "classifier", names=("negative", "positive"))
+
+
+@pytest.fixture
+def table_file(tmp_path) -> Path:
+    """48 texts with the columns `sentence` and `label`: negative, positive."""
+    path = tmp_path / "reviews.csv"
+    path.write_text("sentence,label\n" + "".join(f"{text},{label}\n" for text, label in make_rows(48)), "utf-8")
+    return path
+
+
+@pytest.fixture
+def recipe(tmp_path, table_file, tiny_model_folder) -> Path:
+    """A complete recipe for a very short run, whose folder is `run` beside it."""
+    path = tmp_path / "tiny.toml"
+    path.write_text(
+        f"""
+        [run]
+        folder = {json.dumps(str(tmp_path / "run"))}
+        [predecessor]
+        path = {json.dumps(str(tiny_model_folder))}
+        training = {{ epochs = 6, learning_rate = 3e-3, batch_size = 8 }}
+        [task]
+        name = "table"
+        train = {json.dumps(str(table_file))}
+        text = "sentence"
+        label = "label"
+        [plan]
+        successors = 2
+        [training]
+        max_steps = 2
+        max_length = 16
+        [evaluation]
+        latency_predictions = 1
+        latency_batch_sizes = [1]
+        """,
+        "utf-8",
+    )
+    return path
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs the command line in this process; gives the exit code and what was printed."""
+
+    def run(*arguments: object) -> SimpleNamespace:
+        from plankwise.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["plankwise", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "80")
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
+
+    return run
