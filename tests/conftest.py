@@ -125,3 +125,18 @@ def command(monkeypatch, capsys):
         return SimpleNamespace(code=code, out=printed.out, err=printed.err)
 
     return run
+
+
+@pytest.fixture
+def refusal(command, recipe, tmp_path):
+    """Runs the recipe with overrides that must be refused; gives the one sentence that was printed."""
+
+    def refuse(*overrides: str, recipe: Path = recipe) -> str:
+        result = command("compress", recipe, *overrides)
+        assert result.code == 2, result.out + result.err
+        assert not (tmp_path / "run").exists()
+        assert result.err.startswith("plankwise: ")
+        assert result.err.count("\n") == 1
+        return result.err.removeprefix("plankwise: ").strip()
+
+    return refuse

@@ -14,6 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serial
 from plankwise.errors import ConfigError
 from plankwise.kinds import list_kinds, load_kind, no_such
 
+Tracker = Literal[
+    "tensorboard", "mlflow", "wandb", "trackio", "comet_ml", "clearml", "neptune", "codecarbon", "dvclive", "swanlab",
+    "azure_ml", "dagshub", "flyte", "kubeflow",
+]  # fmt: skip
+
 
 class Options(BaseModel):
     """A section of a recipe: frozen, and unknown keys are errors."""
@@ -60,7 +65,7 @@ class FitOptions(Options):
         None, ge=1, description="steps between checkpoints for resuming; at each evaluation if absent"
     )
     precision: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of the forward pass")
-    report_to: list[str] = Field([], description="trackers, as in transformers: tensorboard, mlflow, wandb, trackio")
+    report_to: list[Tracker] = Field([], description="trackers, as in transformers: tensorboard, mlflow, wandb, …")
 
 
 class TrainingOptions(FitOptions):
@@ -69,7 +74,9 @@ class TrainingOptions(FitOptions):
 
 class PredecessorOptions(Options):
     path: str = Field(
-        "embedded", description="hub name or local folder; 'embedded' is the 6-layer encoder of plankwise[demo]"
+        "embedded",
+        min_length=1,
+        description="hub name or local folder; 'embedded' is the 6-layer encoder of plankwise[demo]",
     )
     finetune: Literal["auto"] | bool = Field(
         "auto", description="train it on the task first; auto: only if it has no trained head for the task"
@@ -311,21 +318,15 @@ def _want(item: Any, field: Any) -> str:
     if kind == "string_pattern_mismatch":
         return field.description
     if kind.endswith("too_short"):
-        return (
-            "a text that is not empty" if kind.startswith("string") else f"a list of at least {context['min_length']}"
-        )
+        return "some text" if kind.startswith("string") else f"a list of at least {context['min_length']}"
     words = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "list": "a list"}
-    words |= {
-        "finite": "a finite number",
-        "model": "a section with keys of its own",
-        "dict": "a section with keys of its own",
-    }
+    words |= {"finite": "a finite number", **dict.fromkeys(("model", "dict"), "a section with keys of its own")}
     return words.get(kind.split("_")[0], item["msg"][0].lower() + item["msg"][1:])
 
 
 def _range(bounds: dict[str, float]) -> str:
-    low = f"from {bounds['ge']}" if "ge" in bounds else f"above {bounds['gt']}" if "gt" in bounds else ""
-    high = f"to {bounds['le']}" if "le" in bounds else f"below {bounds['lt']}" if "lt" in bounds else ""
+    low = f"of at least {bounds['ge']}" if "ge" in bounds else f"above {bounds['gt']}" if "gt" in bounds else ""
+    high = f"up to {bounds['le']}" if "le" in bounds else f"below {bounds['lt']}" if "lt" in bounds else ""
     if low and high:
-        return f"a number {low} {'' if high.startswith('to') else 'and '}{high}"
+        return f"a number {low} and {high}"
     return f"{bounds['ge']} or more" if "ge" in bounds else f"a number {low or high}"

@@ -92,7 +92,7 @@ def evaluate(config: RunConfig, console: Console) -> dict[str, float]:
     """
     classifier = open_classifier(config)
     source, prepared = prepare_task(config.task, config, console)
-    check_labels(classifier.config, source.labels, classifier.path)
+    check_labels(classifier.config, source.labels, classifier.path, otherwise="")
     scorer = make_scorer(source, prepared, classifier.tokenizer, config, console)
     if not has_names(list(classifier.labels)):
         check_order(scorer, classifier.model, classifier.path)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from rich.console import Console
 from torch import nn
+from transformers import set_seed
 
 from plankwise import folders
 from plankwise.config import FitOptions, Options, RunConfig
@@ -96,10 +97,11 @@ def compress(config: RunConfig, console: Console) -> dict:
     voyager = Voyager(config, folder, console, tokenizer, examples)
     predecessor, needs_training = _find_predecessor(voyager)
     plan = make_plan(predecessor, config.plan)
-    build_successors(
-        predecessor, plan, init=config.plan.init, seed=config.run.seed
-    )  # finds faults before anything is written
+    # Thrown away: faults in parts and initial weights are to be found before anything is written.
+    build_successors(predecessor, plan, init=config.plan.init, seed=config.run.seed)
     check_length(config.training.max_length, predecessor, tokenizer, config.predecessor.path)
+    if not needs_training:
+        check_predecessor(examples.scorer, predecessor, examples.prepared.train, config.predecessor.path, given=True)
     folders.claim(folder, config)
 
     path, stages = _ready_predecessor(voyager, predecessor, needs_training)
@@ -168,6 +170,7 @@ def _find_predecessor(voyager: Voyager) -> tuple[nn.Module, bool]:
     """The model as it was given, and whether it has to be trained on the task first."""
     options, labels = voyager.config.predecessor, voyager.examples.source.labels
     given = load_config(options.path, remote_code=options.remote_code)
+    set_seed(voyager.config.run.seed)  # a new head starts from the same weights in every run of this config
     model, has_head = voyager.load(options.path)
     if options.finetune is True:
         return model, True
@@ -183,15 +186,14 @@ def _find_predecessor(voyager: Voyager) -> tuple[nn.Module, bool]:
 
 
 def _ready_predecessor(voyager: Voyager, model: nn.Module, needs_training: bool) -> tuple[str, dict[str, StageResult]]:
-    """The path of the trained predecessor, after its guards, and its stage if it was trained here."""
-    scorer, prepared = voyager.examples.scorer, voyager.examples.prepared
-    stages: dict[str, StageResult] = {}
-    path = voyager.config.predecessor.path
-    if needs_training:
-        stages["predecessor"] = voyager.stage("predecessor", voyager.config.predecessor.training).run(model)
-        path = str(voyager.save(model, "predecessor"))
-    check_predecessor(scorer, model, prepared.train, path)
-    return path, stages
+    """The path of the trained predecessor, and its stage if it was trained here, after its guards."""
+    options, examples = voyager.config.predecessor, voyager.examples
+    if not needs_training:
+        return options.path, {}
+    stage = voyager.stage("predecessor", options.training).run(model)
+    path = str(voyager.save(model, "predecessor"))
+    check_predecessor(examples.scorer, model, examples.prepared.train, path)
+    return path, {"predecessor": stage}
 
 
 def _compress(voyager: Voyager, path: str, plan: Plan, method: Any, training: FitOptions) -> Outcome:

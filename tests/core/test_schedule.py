@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,5 +130,5 @@ def test_coins_are_fair_and_independent():
         assert abs(share - 0.3) < 0.03  # four standard deviations
     both = sum(mask[0] and mask[1] for mask in masks) / len(masks)
     assert abs(both - 0.09) < 0.02
-    again = sum(a[0] and b[0] for a, b in zip(masks, masks[1:], strict=False)) / len(masks)
+    again = sum(a[0] and b[0] for a, b in itertools.pairwise(masks)) / len(masks)
     assert abs(again - 0.09) < 0.02

@@ -90,7 +90,7 @@ def test_a_checkpoint_of_another_depth_or_width_is_refused(tmp_path):
 
 
 def test_a_misspelt_start_is_refused_with_the_nearest():
-    with pytest.raises(PlanError, match="plan.init is 'lowre'.*Did you mean 'lower'"):
+    with pytest.raises(PlanError, match=r"plan.init is 'lowre'.*Did you mean 'lower'"):
         build(make(), THREE, init="lowre", seed=0)
 
 

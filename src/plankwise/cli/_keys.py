@@ -7,13 +7,15 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperCommand
 
+from plankwise.cli._console import open_console
+
 
 class KeysCommand(TyperCommand):
     """A command whose --help ends with all keys that `key=value` can set."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_help(ctx, formatter)
-        show_keys(Console())
+        show_keys(open_console())
 
 
 def show_keys(console: Console) -> None:

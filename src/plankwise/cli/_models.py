@@ -8,10 +8,10 @@ from plankwise.errors import ConfigError
 from plankwise.folders import CONFIG
 
 
-def config_for(model: str, overrides: list[str], without: str = "") -> RunConfig:
+def config_for(model: str, overrides: list[str], task_wanted: str = "") -> RunConfig:
     """The config of the run that the model lies in, or the defaults, with overrides.
 
-    `without` says what is not known without a task, for commands that need one.
+    `task_wanted` says what to do where no task is known, for commands that need one.
 
     Raises:
         ConfigError: a run's folder instead of a model's; a task is needed and not given; or the config is wrong.
@@ -21,9 +21,9 @@ def config_for(model: str, overrides: list[str], without: str = "") -> RunConfig
         raise ConfigError(f"{model} is the folder of a run; give one of its models, for example {folder / 'successor'}")
     recipe = folder.resolve().parent / CONFIG
     in_run = folder.is_dir() and recipe.is_file()
-    if without and not in_run and not any(override.startswith("task.") for override in overrides):
+    if task_wanted and not in_run and not any(override.startswith("task.") for override in overrides):
         raise ConfigError(
-            f"{model} does not lie in the folder of a run, so {without}; say the task, "
+            f"{model} does not lie in the folder of a run, so its task is not known; {task_wanted}, "
             "for example task.name=glue task.subset=rte"
         )
     return load_config(

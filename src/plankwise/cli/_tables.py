@@ -26,7 +26,7 @@ def show_results(record: dict, console: Console) -> None:
 def _cells(model: dict) -> list[str]:
     latency, speedup = model["latency_ms"], model.get("speedup")
     return [
-        f"{model['parameters'] / 1e6:.1f} M",
+        f"{count / 1e6:.1f} M" if (count := model["parameters"]) >= 1e6 else f"{count / 1e3:.1f} k",
         f"{model['size_mb']:.1f} MB",
         f"{model['score']:.4f}",
         f"{model.get('retained', 1):.1%}",

@@ -22,11 +22,10 @@ def command(
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="keys to set otherwise than the recipe does")
     ] = None,
 ) -> None:
-    from rich.console import Console
-
+    from plankwise.cli._console import open_console
     from plankwise.cli._tables import show_results
     from plankwise.config import load_config
     from plankwise.run import compress
 
-    console = Console()
+    console = open_console()
     show_results(compress(load_config(recipe, overrides or []), console), console)

@@ -26,13 +26,12 @@ def command(
         typer.Argument(metavar="[KEY=VALUE]...", help="keys to set otherwise; `plankwise compress --help` lists them"),
     ] = None,
 ) -> None:
-    from rich.console import Console
-
+    from plankwise.cli._console import open_console
     from plankwise.cli._tables import show_results
     from plankwise.config import load_config
     from plankwise.run import compress
 
-    console = Console()
+    console = open_console()
     config = load_config(None, [*SETTINGS, *(overrides or [])])
     console.print("fine-tuning a 6-layer encoder on film reviews, then replacing its 6 layers by 3, plank by plank")
     show_results(compress(config, console), console)

@@ -23,20 +23,21 @@ def command(
 ) -> None:
     import json
 
-    from rich.console import Console
     from rich.table import Table
 
+    from plankwise.cli._console import open_console
     from plankwise.cli._models import config_for
     from plankwise.files import write_text
     from plankwise.inference import evaluate
 
-    console = Console()
-    metrics = evaluate(config_for(model, overrides or [], "what to score it on is not known"), console)
-    table = Table(title=model, title_justify="left")
+    console = open_console()
+    metrics = evaluate(config_for(model, overrides or [], "say it"), console)
+    table = Table(box=None, pad_edge=False)
     table.add_column("metric")
     table.add_column("value", justify="right")
     for name, value in metrics.items():
         table.add_row(name, f"{value:.4f}")
+    console.print(model, soft_wrap=True)
     console.print(table)
     if out is not None:
         write_text(out, json.dumps(metrics, indent=2))

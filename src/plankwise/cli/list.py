@@ -19,13 +19,14 @@ class What(StrEnum):
 
 
 def command(what: Annotated[What, typer.Argument(help="the kind of thing to list", show_default=False)]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from plankwise.cli._console import open_console
 
     table = Table(box=None, show_header=False, pad_edge=False)
     for row in _rows(what.value):
         table.add_row(*row)
-    Console().print(table)
+    open_console().print(table)
 
 
 def _rows(what: str) -> list[tuple[str, ...]]:

@@ -32,20 +32,18 @@ def command(
         typer.Option(help="file for --table, folder for test files", show_default="predictions.csv or predictions/"),
     ] = None,
 ) -> None:
-    from rich.console import Console
-
+    from plankwise.cli._console import open_console
     from plankwise.cli._models import config_for
     from plankwise.errors import ConfigError
     from plankwise.inference import predict_table, predict_tests
     from plankwise.tasks._tables import Layout
     from plankwise.tasks.table import read_encoding, read_separator
 
-    console = Console()
+    console = open_console()
     if table is None:
         if text:
             raise ConfigError("--text is given without --table; name the file that has this column")
-        without = "which test files are meant is not known: give --table and --text"
-        config = config_for(model, overrides or [], without)
+        config = config_for(model, overrides or [], "give --table and --text, or say which task's test files are meant")
         written = predict_tests(config, out or Path("predictions"), console)
     elif text:
         separator, encoding = read_separator(separator, "--separator"), read_encoding(encoding, "--encoding")

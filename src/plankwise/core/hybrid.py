@@ -210,7 +210,9 @@ class Hybrid(nn.Module):
         if voyage.rules.skip and voyage.last_loss is not None:
             wrap, value = voyage.last_loss
             return wrap(value.clone().requires_grad_() * 1)
-        with torch.no_grad():
+        # The random state is left as it was, so that a resumed run, which has no loss to report yet, draws the same dropout.
+        device = next(self.parameters()).device
+        with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
             output = forward()
         voyage.last_loss = _remember_loss(output)
         return _attach(output)

@@ -8,18 +8,21 @@ from torch import nn
 from plankwise.errors import RunError
 from plankwise.evaluation.metrics import majority_score
 from plankwise.evaluation.scoring import Scorer
+from plankwise.families._loading import NEW_HEAD
 
+TRAIN_HERE = "train it on the task with predecessor.finetune = true"
+TRAIN_BETTER = "train it longer (predecessor.training.epochs) or with another predecessor.training.learning_rate"
 SWAP_MARGIN = 0.1  # accuracy that renaming the classes must win before it is called a swap
 
 
-def check_predecessor(scorer: Scorer, model: nn.Module, train: pa.Table, path: str) -> None:
-    """Looks at the predecessor's outputs on dev.
+def check_predecessor(scorer: Scorer, model: nn.Module, train: pa.Table, path: str, *, given: bool = False) -> None:
+    """Looks at the outputs on dev of a predecessor that was trained here, or given by the user.
 
     Raises:
         RunError: its classes are in another order than the task's, or it is no better than the majority class.
     """
     source = scorer.source
-    check_order(scorer, model, path)
+    check_order(scorer, model, path, otherwise=NEW_HEAD)
     score = scorer.score(model)["score"]
     train_labels = source.label_in_task_order(train["label"].to_numpy())
     floor = np.mean(
@@ -32,13 +35,14 @@ def check_predecessor(scorer: Scorer, model: nn.Module, train: pa.Table, path: s
         always = "the mean" if source.kind == "number" else "the most frequent class"
         raise RunError(
             f"the predecessor {path} scores {score:.4f} on dev, no better than always answering {always} ({floor:.4f}); "
-            "there is nothing to keep: train it longer (predecessor.training.epochs), with another "
-            "predecessor.training.learning_rate, or give one that has learnt the task"
+            f"there is nothing to keep: {TRAIN_HERE if given else TRAIN_BETTER}, or give one that has learnt the task"
         )
 
 
-def check_order(scorer: Scorer, model: nn.Module, path: str) -> None:
+def check_order(scorer: Scorer, model: nn.Module, path: str, *, otherwise: str = "") -> None:
     """Looks whether the model would be right far more often if its classes were named otherwise; numbers pass.
+
+    `otherwise` ends the sentence: what else could be done.
 
     Raises:
         RunError: it would; says how to name them.
@@ -55,6 +59,6 @@ def check_order(scorer: Scorer, model: nn.Module, path: str) -> None:
         order = [names[column] for column in columns]
         raise RunError(
             f"{path} orders its classes otherwise than the task: read as {', '.join(names)} it is right in "
-            f"{as_is:.1%} of the dev examples, read as {', '.join(order)} in {best:.1%}; set task.labels = {order}, or "
-            "train a new head with predecessor.finetune = true"
+            f"{as_is:.1%} of the dev examples, read as {', '.join(order)} in {best:.1%}; set task.labels = {order}"
+            f"{otherwise}"
         )

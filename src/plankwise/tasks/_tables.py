@@ -166,7 +166,8 @@ def _read_separated(path: Path, columns: list[str], layout: Layout) -> pa.Table:
     if not first:
         raise _no_rows(path)
     names = first if layout.header else [str(index) for index in range(len(first))]
-    why = "" if layout.header else f"; columns are numbered because of {layout.off('header')}"
+    cause = "--no-header was given" if layout.flags else "task.header = false"
+    why = "" if layout.header else f"; columns are numbered because {cause}"
     _check_columns(path, columns, names, why)
     skipped = 0
 

@@ -1,0 +1,72 @@
+"""What a training step costs: module replacing at several rates against fine-tuning the predecessor and the truncated model.
+
+Real encoder, real sentences; all variants take the same batch in turn, so noise falls on all alike. Prints ratios of medians.
+
+    python benchmarks/training_step.py [STEPS]
+"""
+
+import copy
+import statistics
+import sys
+import time
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from transformers import DataCollatorWithPadding
+
+import plankwise
+from plankwise.config import load_config
+from plankwise.data.batch import LengthSampler
+from plankwise.families._loading import load_classifier, load_tokenizer
+from plankwise.run import read_examples
+
+RATES = (0.0, 0.3, 0.6, 1.0)
+
+
+def main(steps: int) -> None:
+    console = Console()
+    config = load_config(None, ["task.train_limit=2000", "task.dev_limit=100", "training.max_length=64"])
+    tokenizer = load_tokenizer("embedded")
+    examples = read_examples(config, tokenizer, console)
+    predecessor, _ = load_classifier("embedded", examples.source.labels)
+    collate = DataCollatorWithPadding(tokenizer)
+    order = list(LengthSampler(examples.train.lengths, 32, seed=0))
+    batches = [collate([examples.train.dataset[i] for i in order[start : start + 32]]) for start in range(0, 32 * steps, 32)]
+
+    truncated = plankwise.hybrid(copy.deepcopy(predecessor)).collapse()
+    variants = {"fine-tuning the predecessor": predecessor, "fine-tuning the truncated model": truncated}
+    for rate in RATES:
+        schedule = plankwise.Constant(rate=rate, full_at=1.0)
+        ship = plankwise.hybrid(copy.deepcopy(predecessor), schedule=schedule)
+        ship.begin(steps)
+        variants[f"replacing at rate {rate}"] = ship
+    times = measure(variants, batches)
+    base = statistics.median(times["fine-tuning the predecessor"])
+    console.print(f"median of {steps} steps of 32 sentences, as a share of a step of fine-tuning the predecessor ({base * 1000:.0f} ms)")
+    for name, seconds in times.items():
+        mean = statistics.fmean(seconds) / statistics.fmean(times["fine-tuning the predecessor"])
+        console.print(f"  {name:32} median {statistics.median(seconds) / base:5.2f}   mean {mean:5.2f}")
+
+
+def measure(variants: dict, batches: list) -> dict[str, list[float]]:
+    optimisers = {
+        name: torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.0, fused=True)
+        for name, model in variants.items()
+    }
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for step, batch in enumerate(track(batches, "stepping")):
+        for name, model in variants.items():
+            start = time.perf_counter()
+            model.train()
+            if hasattr(model, "set_step"):
+                model.set_step(step)
+            model(**batch).loss.backward()
+            optimisers[name].step()
+            optimisers[name].zero_grad()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)

@@ -1,0 +1,57 @@
+import io
+
+from rich.console import Console
+
+from plankwise.cli._console import open_console
+from plankwise.cli._tables import show_results
+
+
+def model(parameters, **figures):
+    latency = {"32": {"p50_ms": 1234.5}}
+    return {
+        "path": "runs/[x]/successor",
+        "parameters": parameters,
+        "size_mb": 1340.25,
+        "score": 0.87654,
+        "latency_ms": 1234.5,
+        "latency": latency,
+        **figures,
+    }
+
+
+RECORD = {
+    "task": {"name": "glue/[mnli]"},
+    "predecessor": model(335_141_888),
+    "floor": model(184_000_000, retained=0.912, speedup=1.9),
+    "successor": model(38_402, retained=1.0123, speedup=12.345),
+    "steps": 100,
+    "skipped_steps": 20,
+    "seconds": 61.2,
+}
+
+
+def shown(record):
+    out = io.StringIO()
+    show_results(record, Console(file=out, width=80, markup=False))
+    return out.getvalue().splitlines()
+
+
+def test_large_figures_fit_80_columns_uncut():
+    lines = shown(RECORD)
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if "…" in line]
+    assert lines[1].split() == ["parameters", "size", "score", "retained", "latency", "@32", "speed-up"]
+    assert lines[2].split() == ["predecessor", "335.1", "M", "1340.2", "MB", "0.8765", "100.0%", "1234.50", "ms"]
+    assert lines[4].split()[:3] == ["successor", "38.4", "k"]
+
+
+def test_a_run_without_latency_and_floor_is_shown():
+    plain = {key: value for key, value in model(1_500_000).items() if key != "latency"} | {"latency_ms": None}
+    lines = shown({**RECORD, "predecessor": plain, "successor": plain, "floor": plain})
+    assert "ms" not in "".join(lines[2:5])
+    assert lines[1].split()[-2:] == ["latency", "speed-up"]
+
+
+def test_brackets_and_colons_in_names_are_shown_as_they_stand(capsys):
+    open_console().print("[red]runs[/x] :smile:")
+    assert capsys.readouterr().out == "[red]runs[/x] :smile:\n"

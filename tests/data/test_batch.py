@@ -1,0 +1,36 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plankwise.data.batch import LengthSampler
+
+LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=300)
+
+
+@given(LENGTHS, st.integers(1, 40), st.integers(0, 9), st.integers(0, 3))
+def test_every_index_comes_once_in_an_order_of_seed_and_epoch_alone(lengths, batch_size, seed, epoch):
+    one, other = LengthSampler(lengths, batch_size, seed), LengthSampler(lengths, batch_size, seed)
+    one.set_epoch(epoch)
+    list(other)  # an epoch that was iterated before leaves no trace
+    other.set_epoch(epoch)
+    assert sorted(one) == list(range(len(lengths)))
+    assert list(one) == list(other)
+    assert len(one) == len(lengths)
+
+
+def test_epochs_and_seeds_differ():
+    lengths = [index % 17 for index in range(200)]
+    sampler = LengthSampler(lengths, 8, 0)
+    first = list(sampler)
+    sampler.set_epoch(1)
+    assert list(sampler) != first
+    assert list(LengthSampler(lengths, 8, 1)) != first
+
+
+def test_batches_hold_texts_of_like_length_and_come_in_no_order_of_length():
+    lengths = [1 + index * 7919 % 100 for index in range(1600)]
+    order = list(LengthSampler(lengths, 16, 0))
+    batches = [[lengths[i] for i in order[start : start + 16]] for start in range(0, 1600, 16)]
+    padded = sum(max(batch) * len(batch) for batch in batches)
+    assert padded < 1.1 * sum(lengths)
+    longest = [max(batch) for batch in batches]
+    assert longest not in (sorted(longest), sorted(longest, reverse=True))

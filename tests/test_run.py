@@ -1,0 +1,163 @@
+"""The whole flow on a tiny encoder and a table: one command, from raw data to a checkpoint."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification
+
+from plankwise.config import load_config, validate_config
+from plankwise.run import compress
+
+QUIET = Console(quiet=True)
+MODEL_KEYS = {"parameters", "size_mb", "score", "metrics", "latency_ms"}
+
+
+@pytest.fixture
+def settings(tmp_path, table_file, tiny_model_folder):
+    """Overrides for a run of a few seconds in which the tiny predecessor learns the task."""
+    return [
+        f"run.folder={tmp_path / 'run'}",
+        f"predecessor.path={tiny_model_folder}",
+        "predecessor.training.epochs=12",
+        "predecessor.training.learning_rate=3e-3",
+        "predecessor.training.batch_size=8",
+        "task.name=table",
+        f"task.train={table_file}",
+        "task.text=sentence",
+        "task.label=label",
+        "training.epochs=6",
+        "training.batch_size=8",
+        "training.max_length=16",
+        "training.learning_rate=1e-3",
+        "evaluation.latency_batch_sizes=[1]",
+        "evaluation.latency_predictions=2",
+    ]
+
+
+@pytest.fixture
+def finished(settings):
+    config = load_config(None, settings)
+    return config, compress(config, QUIET)
+
+
+def test_a_run_leaves_a_config_a_record_and_a_successor_that_plain_transformers_loads(finished, tmp_path):
+    config, record = finished
+    folder = tmp_path / "run"
+    assert {path.name for path in folder.iterdir()} == {
+        "config.toml",
+        "record.json",
+        "predecessor",
+        "successor",
+        "floor",
+    }
+    assert validate_config(tomllib.loads((folder / "config.toml").read_text())) == config
+    assert json.loads((folder / "record.json").read_text()) == json.loads(json.dumps(record))
+    for name in ("predecessor", "successor", "floor"):
+        assert record[name].keys() >= MODEL_KEYS
+    successor = AutoModelForSequenceClassification.from_pretrained(folder / "successor")
+    assert successor.config.num_hidden_layers == 2
+    assert successor.config.id2label == {0: "negative", 1: "positive"}
+    assert sum(p.numel() for p in successor.parameters()) == record["successor"]["parameters"]
+    assert not list(folder.rglob("*.bin")) + list(folder.rglob("*.pt*"))
+
+
+def test_the_figures_of_the_record_follow_from_each_other(finished):
+    _, record = finished
+    before, after = record["predecessor"], record["successor"]
+    assert record["retained"] == after["score"] / before["score"]
+    assert record["compression_ratio"] == before["parameters"] / after["parameters"]
+    assert record["speedup"] == before["latency_ms"] / after["latency_ms"]
+    assert record["steps"] == 30
+    assert 0 <= record["skipped_steps"] < 15
+    assert record["stages"]["replacing"]["best_score"] == after["score"]
+    assert (
+        record["task"]["train"] + record["task"]["dev"]["dev"] + sum(record["task"]["dropped"]["train"].values()) == 48
+    )
+    assert before["score"] > 0.9  # the label is told by one word
+    logs = [entry for entry in record["stages"]["replacing"]["history"] if "loss" in entry]
+    assert all(entry["expected_learning_rate"] <= entry["learning_rate"] for entry in logs)
+
+
+def test_the_same_command_again_changes_nothing_and_gives_the_same_record(finished, tmp_path):
+    config, record = finished
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+    assert compress(config, QUIET) == json.loads(json.dumps(record))
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+
+
+def test_running_its_own_config_repeats_the_run(finished, tmp_path):
+    _, record = finished
+    again = load_config(tmp_path / "run" / "config.toml", [f"run.folder={tmp_path / 'again'}"])
+    assert compress(again, QUIET)["successor"]["metrics"] == record["successor"]["metrics"]
+    one, two = (load_file(tmp_path / name / "successor" / "model.safetensors") for name in ("run", "again"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_trained_predecessor_is_taken_as_it_is(finished, settings, tmp_path):
+    _, before = finished
+    trained = tmp_path / "run" / "predecessor"
+    given = [f"predecessor.path={trained}", f"run.folder={tmp_path / 'second'}", "evaluation.floor=false"]
+    record = compress(load_config(None, [*settings, *given]), QUIET)
+    assert record["predecessor"]["path"] == str(trained)
+    assert record["predecessor"]["score"] == before["predecessor"]["score"]
+    assert not (tmp_path / "second" / "predecessor").exists()
+    assert "floor" not in record
+    assert record["successor"]["metrics"] == before["successor"]["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "depth"),
+    [
+        (["method.mode=reference"], 2),
+        (["method.name=finetune"], 2),
+        (["plan.spans=[[1, 2]]", "method.unfreeze=all", "method.schedule.kind=constant"], 3),
+        (["plan.successors=1", "plan.init=mean", "method.schedule={kind='slope', k=0.1, b=0.2}"], 1),
+        (
+            [
+                'plan.slots=[{path="bert.encoder.layer", span=[0, 1]}, {path="bert.embeddings"}]',
+                "training.accumulation=2",
+            ],
+            3,
+        ),
+    ],
+)
+def test_other_methods_plans_and_schedules_run_through(settings, extra, depth, tmp_path):
+    quick = ["predecessor.training.epochs=6", "training.epochs=2", "evaluation.floor=false", "evaluation.latency=false"]
+    record = compress(load_config(None, [*settings, *quick, *extra]), QUIET)
+    successor = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run" / "successor")
+    assert successor.config.num_hidden_layers == depth
+    assert record["steps"] == 10
+    assert record["speedup"] is None
+
+
+def test_a_run_killed_again_and_again_ends_with_the_very_successor_of_one_left_alone(settings, tmp_path):
+    quick = [*settings, "evaluation.latency=false", "training.save_every=2", "predecessor.training.save_every=3"]
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(load_config(None, quick).to_toml())
+    command = [sys.executable, "-c", "from plankwise.cli import main; main()", "compress", str(recipe)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    folder = tmp_path / "run" / "checkpoints"
+    marks = ("predecessor/checkpoint-9", "replacing/checkpoint-4", "replacing/checkpoint-20", "truncated/checkpoint-8")
+    for mark in marks:
+        worker = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while worker.poll() is None and not (folder / mark).exists():
+            time.sleep(0.005)
+        assert worker.poll() is None, "finished before it could be killed"
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    assert subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0
+    other = [*command, f"run.folder={tmp_path / 'whole'}"]
+    assert subprocess.run(other, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0
+    for name in ("predecessor", "successor", "floor"):
+        killed, whole = (load_file(tmp_path / run / name / "model.safetensors") for run in ("run", "whole"))
+        assert all(torch.equal(killed[key], whole[key]) for key in whole), name
+    assert not [path for path in (tmp_path / "run").rglob("*") if path.suffix == ".part"]
