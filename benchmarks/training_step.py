@@ -28,11 +28,13 @@ def main(steps: int) -> None:
     console = Console()
     config = load_config(None, ["task.train_limit=2000", "task.dev_limit=100", "training.max_length=64"])
     tokenizer = load_tokenizer("embedded")
-    examples = read_examples(config, tokenizer, console)
+    examples = read_examples(config.task, config, tokenizer, console)
     predecessor, _ = load_classifier("embedded", examples.source.labels)
     collate = DataCollatorWithPadding(tokenizer)
     order = list(LengthSampler(examples.train.lengths, 32, seed=0))
-    batches = [collate([examples.train.dataset[i] for i in order[start : start + 32]]) for start in range(0, 32 * steps, 32)]
+    batches = [
+        collate([examples.train.dataset[i] for i in order[start : start + 32]]) for start in range(0, 32 * steps, 32)
+    ]
 
     truncated = plankwise.hybrid(copy.deepcopy(predecessor)).collapse()
     variants = {"fine-tuning the predecessor": predecessor, "fine-tuning the truncated model": truncated}
@@ -43,7 +45,9 @@ def main(steps: int) -> None:
         variants[f"replacing at rate {rate}"] = ship
     times = measure(variants, batches)
     base = statistics.median(times["fine-tuning the predecessor"])
-    console.print(f"median of {steps} steps of 32 sentences, as a share of a step of fine-tuning the predecessor ({base * 1000:.0f} ms)")
+    console.print(
+        f"median of {steps} steps of 32 sentences, as a share of a step of fine-tuning the predecessor ({base * 1000:.0f} ms)"
+    )
     for name, seconds in times.items():
         mean = statistics.fmean(seconds) / statistics.fmean(times["fine-tuning the predecessor"])
         console.print(f"  {name:32} median {statistics.median(seconds) / base:5.2f}   mean {mean:5.2f}")

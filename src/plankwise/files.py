@@ -19,18 +19,30 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         RunError: the disk is full, or the place is not for writing.
     """
+    with whole_file(path) as part:
+        part.write_text(text, "utf-8")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Gives a temporary path to write; what is there takes the name `path` in one step.
+
+    Raises:
+        RunError: the disk is full, or the place is not for writing.
+    """
     with explain_full_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        os.close(handle)
+        temporary = Path(name)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
+            yield temporary
+            with temporary.open("rb") as file:
                 os.fsync(file.fileno())
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
 

@@ -5,13 +5,13 @@ config → task → predecessor → plan → successor → floor → measurement
 
 import shutil
 import tempfile
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
+from rich.progress import Progress
 from torch import nn
 from transformers import set_seed
 
@@ -33,7 +33,7 @@ from plankwise.kinds import load_kind
 from plankwise.methods._job import Job, Outcome
 from plankwise.record import describe_machine, read_record, write_record
 from plankwise.tasks._source import Source
-from plankwise.training.ship import build_successors, make_plan
+from plankwise.training.ship import make_plan, try_plan
 from plankwise.training.stage import Stage, StageResult
 
 
@@ -91,14 +91,12 @@ def compress(config: RunConfig, console: Console) -> dict:
     if folders.is_finished(folder, config):
         console.print(f"{folder} is finished already; these are its results")
         return read_record(folder)
-    start = time.monotonic()
     tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
     examples = read_examples(config.task, config, tokenizer, console)
     voyager = Voyager(config, folder, console, tokenizer, examples)
     predecessor, needs_training = _find_predecessor(voyager)
     plan = make_plan(predecessor, config.plan)
-    # Thrown away: faults in parts and initial weights are to be found before anything is written.
-    build_successors(predecessor, plan, init=config.plan.init, seed=config.run.seed)
+    try_plan(predecessor, plan, init=config.plan.init, seed=config.run.seed)
     check_length(config.training.max_length, predecessor, tokenizer, config.predecessor.path)
     if not needs_training:
         check_predecessor(examples.scorer, predecessor, examples.prepared.train, config.predecessor.path, given=True)
@@ -107,7 +105,7 @@ def compress(config: RunConfig, console: Console) -> dict:
     path, stages = _ready_predecessor(voyager, predecessor, needs_training)
     outcome = _compress(voyager, path, plan, config.method, config.training)
     successor_path = voyager.save(outcome.successor, "successor")
-    stages["replacing" if config.method.name == "replacing" else config.method.name] = outcome.stage
+    stages[config.method.name] = outcome.stage
     paths = {"predecessor": Path(path), "successor": successor_path}
     if config.evaluation.floor and config.method.name != "finetune":
         floor = _truncate(voyager, path, plan)
@@ -118,7 +116,7 @@ def compress(config: RunConfig, console: Console) -> dict:
     record |= {
         "steps": outcome.stage.steps,
         "skipped_steps": outcome.skipped_steps,
-        "seconds": time.monotonic() - start,
+        "seconds": sum(stage.seconds for stage in stages.values()),
         "plan": plan.to_json(),
         "stages": {name: asdict(stage) for name, stage in stages.items()},
         "task": _describe_examples(examples),
@@ -243,15 +241,19 @@ def _measure(voyager: Voyager, paths: dict[str, Path]) -> dict:
 
 def _measure_latency(voyager: Voyager, models: dict[str, nn.Module], record: dict) -> None:
     options, length = voyager.config.evaluation, voyager.config.training.max_length
-    voyager.console.print(f"measuring latency: {options.latency_predictions} predictions a model and batch size")
-    latency = measure_latency(
-        models,
-        voyager.tokenizer,
-        voyager.examples.scorer.texts(voyager.examples.prepared, 1000),
-        max_length=length,
-        batch_sizes=options.latency_batch_sizes,
-        predictions=options.latency_predictions,
-    )
+    voyager.console.print(f"latency: {options.latency_predictions} predictions a model and batch size")
+    rounds = options.latency_predictions * len(options.latency_batch_sizes)
+    with Progress(console=voyager.console, transient=True, disable=not voyager.console.is_terminal) as bar:
+        task = bar.add_task("latency", total=rounds)
+        latency = measure_latency(
+            models,
+            voyager.tokenizer,
+            voyager.examples.scorer.texts(voyager.examples.prepared, 1000),
+            max_length=length,
+            batch_sizes=options.latency_batch_sizes,
+            predictions=options.latency_predictions,
+            progress=lambda: bar.advance(task),
+        )
     for name in models:
         record[name]["latency"] = latency[name]
         record[name]["latency_ms"] = latency[name][str(options.latency_batch_sizes[0])]["p50_ms"]
@@ -273,6 +275,7 @@ def _describe_examples(examples: Examples) -> dict:
     return {
         "name": examples.source.name,
         "labels": list(examples.source.labels),
+        "score": list(examples.source.score),
         "train": prepared.train.num_rows,
         "dev": {name: table.num_rows for name, table in prepared.dev.items()},
         "dropped": {name: asdict(dropped) for name, dropped in prepared.dropped.items()},

@@ -92,7 +92,12 @@ def test_steps_that_replaced_nothing_are_counted():
 def test_mode_reference_sets_the_published_codes_choices_and_each_can_be_set_alone():
     config = validate_config({"method": {"mode": "reference"}})
     method = config.method
-    assert (method.clip_scope, method.idle_momentum, method.frozen_dropout, method.unfreeze) == ("all", True, True, "nothing")
+    assert (method.clip_scope, method.idle_momentum, method.frozen_dropout, method.unfreeze) == (
+        "all",
+        True,
+        True,
+        "nothing",
+    )
     assert (config.plan.init, config.training.lr_schedule, config.training.warmup_share) == ("first", "linear", 0.0)
     own = validate_config({"method": {"mode": "reference", "idle_momentum": False}, "plan": {"init": "upper"}})
     assert (own.method.idle_momentum, own.method.clip_scope, own.plan.init) == (False, "all", "upper")

@@ -98,7 +98,13 @@ def test_no_pickle_is_written_for_resuming(tmp_path):
     with pytest.raises(RunError):
         stage.run(make_bert())
     names = {path.name for path in (tmp_path / "s").rglob("*") if path.is_file()}
-    assert names <= {"weights.safetensors", "optimiser.safetensors", "state.json", "trainer_state.json", "best.json"}
+    assert names <= {
+        "weights.safetensors",
+        "optimiser.safetensors",
+        "state.json",
+        "trainer_state.json",
+        "best.safetensors",
+    }
 
 
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_path):
@@ -114,7 +120,9 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
         return output
 
     model.forward = poisoned
-    with pytest.raises(RunError, match=r"the loss turned nan at step 4; the last good checkpoint is .*checkpoint-4.*learning_rate"):
+    with pytest.raises(
+        RunError, match=r"the loss turned nan at step 4; the last good checkpoint is .*checkpoint-4.*learning_rate"
+    ):
         stage.run(model)
     from safetensors.torch import load_file
 

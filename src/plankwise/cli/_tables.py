@@ -8,7 +8,8 @@ def show_results(record: dict, console: Console) -> None:
     """One row a model: parameters, size, score, retained share, latency, speed-up; no wider than 80 columns."""
     names = {"predecessor": "predecessor", "floor": "truncated", "successor": "successor"}
     batch = next(iter(record["predecessor"].get("latency") or {"": None}))
-    table = Table(title=record["task"]["name"], title_justify="left", box=None, pad_edge=False)
+    title = f"{record['task']['name']}: score is {' and '.join(record['task']['score'])} on dev"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("", no_wrap=True)
     for column in ("parameters", "size", "score", "retained", f"latency{f' @{batch}' if batch else ''}", "speed-up"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -18,7 +19,7 @@ def show_results(record: dict, console: Console) -> None:
     console.print(table)
     total, skipped = record["steps"], record["skipped_steps"]
     console.print(
-        f"{total} steps, {skipped} of them skipped because no slot was replaced; {record['seconds']:.0f} s in all"
+        f"{total} steps, {skipped} skipped because no slot was replaced; {record['seconds']:.0f} s of training in all stages"
     )
     console.print(f"successor: {record['successor']['path']}", soft_wrap=True)
 

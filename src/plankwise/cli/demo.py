@@ -11,12 +11,13 @@ NEEDS_ARGUMENTS = False
 SETTINGS = [
     "run.name=demo",
     "task.name=reviews",
-    "task.train_limit=3000",
-    "task.dev_limit=1500",
-    "predecessor.training.epochs=3",
+    "task.train_limit=2000",
+    "task.dev_limit=1000",
+    "predecessor.training.epochs=2",
     "plan.successors=3",
-    "training.epochs=6",
+    "training.epochs=4",
     "training.max_length=64",
+    "evaluation.latency_batch_sizes=[1]",
 ]
 
 

@@ -256,8 +256,9 @@ def install(
     return model
 
 
-@functools.cache
 def _hybrid_class(original: type[nn.Module], kind: type[Hybrid]) -> type:
+    """A subclass of the same name; made anew for each hybrid, since nothing compares these classes."""
+
     @functools.wraps(original.forward)
     def forward(self: Hybrid, *args: Any, **kwargs: Any) -> Any:
         if self.training and torch.is_grad_enabled():

@@ -100,14 +100,15 @@ def checked_plan(slots: list[Slot], chains: list[Chain]) -> Plan:
 def _check_span(slot: Slot, length: int) -> None:
     if not slot.span:
         raise PlanError(f"a span of {slot.path} is empty; list consecutive indices from 0 to {length - 1}")
-    if slot.span != tuple(range(slot.span[0], slot.span[-1] + 1)):
-        raise PlanError(
-            f"span {list(slot.span)} of {slot.path} is not consecutive; a successor replaces neighbours only"
-        )
-    if slot.span[0] < 0 or slot.span[-1] >= length:
+    if min(slot.span) < 0 or max(slot.span) >= length:
         raise PlanError(
             f"span {list(slot.span)} lies outside {slot.path}, whose blocks are 0 to {length - 1}; "
             "mend the span, or name the chains it is meant for in plan.chains"
+        )
+    if slot.span != tuple(range(slot.span[0], slot.span[0] + len(slot.span))):
+        raise PlanError(
+            f"span {list(slot.span)} of {slot.path} is not consecutive; a successor replaces neighbours: "
+            "list them in rising order without a gap, or make it several spans"
         )
 
 

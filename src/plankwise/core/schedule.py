@@ -115,8 +115,10 @@ class Constant(Schedule):
     def __post_init__(self) -> None:
         _within("rate", self.rate)
         _within("full_at", self.full_at)
-        if self.replacing_steps is not None and self.replacing_steps < 1:
-            raise ConfigError(f"method.schedule.replacing_steps is {self.replacing_steps}; choose 1 or more")
+        if self.replacing_steps is not None and (self.replacing_steps < 1 or self.replacing_steps % 1):
+            raise ConfigError(
+                f"method.schedule.replacing_steps is {self.replacing_steps}; choose a whole number from 1 on"
+            )
 
     def __call__(self, step: int, num_steps: int) -> float:
         end = self.full_at * num_steps if self.replacing_steps is None else self.replacing_steps
@@ -167,9 +169,13 @@ def make_schedule(data: dict | Schedule) -> Schedule:
     """
     if isinstance(data, Schedule):
         return data
+    if not isinstance(data, dict):
+        raise ConfigError(
+            f"method.schedule is {data!r}; give a section, for example {{ kind = 'linear', start = 0.3 }}"
+        )
     options = dict(data)
     kind = options.pop("kind", "linear")
-    if kind not in SCHEDULES:
+    if not isinstance(kind, str) or kind not in SCHEDULES:
         raise ConfigError(f"method.schedule.kind is {kind!r}; {no_such(str(kind), SCHEDULES, 'schedule')}")
     known = {field.name: field for field in fields(SCHEDULES[kind])}
     for key, value in options.items():

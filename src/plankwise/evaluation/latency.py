@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
+WARM_UP = 3  # predictions that are not counted: they fill caches and allocators
+
 
 def measure_latency(
     models: dict[str, nn.Module],
@@ -30,13 +32,14 @@ def measure_latency(
         model.eval()
     for size in batch_sizes:
         stream = itertools.cycle(texts)
-        for count in range(predictions + 3):
+        for count in range(predictions + WARM_UP):
             batch = list(itertools.islice(stream, size))
             for name, model in models.items():
                 seconds = _time(model, tokenizer, batch, max_length)
-                if count >= 3:  # the first ones warm up caches and allocators
+                if count >= WARM_UP:
                     times[name][size].append(seconds * 1000)
-            progress()
+            if count >= WARM_UP:
+                progress()
     return {name: {str(size): _summary(values) for size, values in by_size.items()} for name, by_size in times.items()}
 
 

@@ -28,7 +28,7 @@ def predict(
     with torch.inference_mode():
         for start in range(0, len(order), batch_size):
             rows = texts[order[start : start + batch_size].tolist()]
-            batch = collate([dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)])
+            batch: Any = collate([dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)])
             outputs.append(model(**batch.to(device)).logits.float().cpu().numpy())
             progress(len(outputs[-1]))
     ordered = np.concatenate(outputs)

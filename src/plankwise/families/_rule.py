@@ -6,7 +6,6 @@ A family that needs more has a file named after its `config.model_type`, which m
 
 import copy
 import importlib
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,8 +17,8 @@ from plankwise.errors import PlanError
 from plankwise.kinds import list_kinds
 
 
-def family_of(model: nn.Module) -> ModuleType | None:
-    """The family's own file, if it has one."""
+def family_of(model: nn.Module) -> Any:
+    """The family's own module, or None."""
     name = getattr(getattr(model, "config", None), "model_type", None)
     return importlib.import_module(f"plankwise.families.{name}") if name in list_kinds("families") else None
 
@@ -51,7 +50,7 @@ def rebuild(successor: nn.Module, plan: Plan, lengths: dict[str, int]) -> nn.Mod
     Raises:
         PlanError: the family's config cannot describe the successor.
     """
-    config = copy.deepcopy(successor.config)
+    config: Any = copy.deepcopy(successor.config)
     for path, length in lengths.items():
         followers = {index for slot in plan.slots if slot.path == path for index in slot.span[1:]}
         shorten_config(config, path, [index for index in range(length) if index not in followers])
@@ -97,7 +96,8 @@ def count_key(config: Any, path: str) -> str:
 
 def group_parameters(model: nn.Module, chain_paths: set[str]) -> dict[str, str]:
     """Each parameter outside the chains, by name, with its group: `embeddings` or `head`."""
-    embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    find: Any = getattr(model, "get_input_embeddings", lambda: None)
+    embedding = find()
     groups: dict[str, str] = {}
     for path, module in _outermost(model, "", chain_paths):
         inner = list(module.modules())

@@ -1,5 +1,7 @@
 """ALBERT: one block shared by all layers, so there is nothing to replace span by span."""
 
+from typing import Any
+
 from torch import nn
 
 from plankwise.errors import PlanError
@@ -11,7 +13,7 @@ def check(model: nn.Module) -> None:
     Raises:
         PlanError: ALBERT has no chain.
     """
-    config = model.config
+    config: Any = model.config
     raise PlanError(
         f"ALBERT runs one shared block {config.num_hidden_layers} times, so it has no chain whose spans could be replaced; "
         "lower num_hidden_layers in its config and fine-tune it, or start from a BERT or RoBERTa predecessor"

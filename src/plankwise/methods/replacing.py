@@ -5,7 +5,7 @@ on the task's own loss. Once the rate is 1 the successors alone are fine-tuned, 
 
 Mode `reference` does what the published code does instead: gradients of frozen weights count when clipping, momentum moves
 successors that were not drawn, dropout is active in frozen modules, successors start from the first blocks, the learning rate
-falls linearly from the first step. One difference stays: masks are drawn per optimiser step there is one of, not per micro-batch.
+falls linearly from the first step. One difference stays: masks are drawn once per optimiser step, not per micro-batch.
 """
 
 from typing import Any, Literal
@@ -49,7 +49,7 @@ class Options(MethodOptions):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_the_mode(cls, data: dict) -> dict:
-        return {**MODES.get(data.get("mode", "clean"), {}), **data}
+        return {**MODES.get(data.get("mode", "clean"), MODES["clean"]), **data}
 
     @field_validator("schedule", mode="before")
     @classmethod

@@ -8,6 +8,7 @@ type, its place in a cache), whatever its weights come from.
 
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -82,9 +83,9 @@ def _load_checkpoint(model: nn.Module, init: str) -> nn.Module:
         return type(model).from_pretrained(init)  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError) as error:
         raise PlanError(
-            f"plan.init is {init!r}; {no_such(init, RULES, 'initialisation')}, or a checkpoint, and none could be loaded "
-            f"from there ({str(error).splitlines()[0]})"
-        ) from None
+            f"plan.init is {init!r}; {no_such(init, RULES, 'initialisation')}, or the folder or hub name of a checkpoint, "
+            "and none could be loaded from there"
+        ) from error
 
 
 def _checkpoint_block(other: nn.Module, slot: Slot, index: int, count: int, length: int, init: str) -> nn.Module:
@@ -102,11 +103,11 @@ def _initialise(model: nn.Module, block: nn.Module, seed: int) -> None:
     for module in block.modules():
         for name, parameter in module.named_parameters(recurse=False):
             setattr(module, name, nn.Parameter(torch.empty_like(parameter)))
-    rule = getattr(model, "_init_weights", None)
+    rule: Any = getattr(model, "_init_weights", None)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         for module in block.modules():
             if rule is not None:
                 rule(module)
-            elif hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+            elif callable(reset := getattr(module, "reset_parameters", None)):
+                reset()

@@ -1,6 +1,5 @@
 """What watches a stage: the best model so far, early stopping, the clock, and the progress shown."""
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +11,10 @@ from torch import nn
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from plankwise.files import whole_folder
-from plankwise.training.checkpoint import WEIGHTS, load_weights, save_weights, trained_tensors
+from plankwise.files import whole_file
+from plankwise.training.checkpoint import load_weights, save_weights, trained_tensors
+
+BEST = "best.safetensors"
 
 
 class BestKeeper(TrainerCallback, ExportableState):
@@ -30,7 +31,7 @@ class BestKeeper(TrainerCallback, ExportableState):
         patience: int | None = None,
         settled: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.folder = folder / "best"
+        self.file = folder / BEST
         self.trained = trained
         self.every = every
         self.patience = patience
@@ -64,14 +65,14 @@ class BestKeeper(TrainerCallback, ExportableState):
         if state.global_step % self.every == 0 or state.global_step >= state.max_steps:
             control.should_evaluate = True
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict, **kwargs: Any) -> None:
-        self.evaluating += metrics.pop("eval_seconds", 0.0)
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        metrics = kwargs["metrics"]
+        self.evaluating += metrics["eval_seconds"]
         score = metrics["eval_score"]
         if score > self.score:
             self.score, self.step, self.seconds_to_best, self.misses = score, state.global_step, self.seconds, 0
-            with whole_folder(self.folder) as part:
-                save_weights(trained_tensors(kwargs["model"], self.trained), part / WEIGHTS)
-                (part / "best.json").write_text(json.dumps({"score": score, "step": self.step}), "utf-8")
+            with whole_file(self.file) as part:
+                save_weights(trained_tensors(kwargs["model"], self.trained), part)
         elif self.settled():
             self.misses += 1
             if self.patience is not None and self.misses >= self.patience:
@@ -79,7 +80,7 @@ class BestKeeper(TrainerCallback, ExportableState):
 
     def take_best(self, model: nn.Module) -> None:
         """Puts the best weights back into the model."""
-        load_weights(model, self.folder / WEIGHTS)
+        load_weights(model, self.file)
 
 
 class ProgressShower(TrainerCallback):
@@ -109,8 +110,8 @@ class ProgressShower(TrainerCallback):
         if logs and "loss" in logs:
             self.loss = f"loss {float(logs['loss']):.3f}"
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict, **kwargs: Any) -> None:
-        self.status = f"{getattr(self, 'loss', '')}  dev {metrics['eval_score']:.3f}"
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.status = f"{getattr(self, 'loss', '')}  dev {kwargs['metrics']['eval_score']:.3f}"
         if self.bar is None:
             self.console.print(
                 f"{self.name}: step {state.global_step}/{state.max_steps}  {self.describe()}{self.status}"

@@ -68,7 +68,8 @@ def save_state(folder: Path, tensors: dict[str, torch.Tensor], optimiser: Any, s
         for key, value in entry.items()
         if isinstance(value, torch.Tensor)
     }
-    _, keys, position, has_gauss, gauss = np.random.get_state()
+    numpy_state: Any = np.random.get_state()
+    _, keys, position, has_gauss, gauss = numpy_state
     rng = {"rng.cpu": torch.random.get_rng_state(), "rng.numpy": torch.from_numpy(keys.astype(np.int64))}
     rng |= {f"rng.cuda.{index}": value for index, value in enumerate(_cuda_states())}
     save_weights(flat | rng, folder / OPTIMISER)

@@ -5,6 +5,7 @@ Trainer(model=ship, args=args, train_dataset=train, callbacks=[ship.callback()])
 ship.collapse().save_pretrained("successor")
 """
 
+import copy
 from typing import Any, Literal
 
 from torch import nn
@@ -133,6 +134,17 @@ def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int) -> l
         module = load_kind("parts", part, key="plan.part")
         built.update(zip(wanted, module.build(model, wanted, init=init, seed=seed), strict=True))
     return [built[slot] for slot in plan.slots]
+
+
+def try_plan(model: nn.Module, plan: Plan, *, init: str, seed: int) -> None:
+    """Builds, installs and collapses on a copy that is thrown away: what does not fit is found before any training.
+
+    Raises:
+        PlanError: a part cannot be built, or the family's config cannot describe the successor.
+    """
+    model = copy.deepcopy(model)
+    successors = build_successors(model, plan, init=init, seed=seed)
+    launch(model, plan, successors, Linear(), seed=seed, unfreeze="nothing", rules=Rules()).collapse()
 
 
 def make_plan(model: nn.Module, options: Any) -> Plan:

@@ -18,8 +18,8 @@ from plankwise.data.batch import LengthSampler
 from plankwise.data.encode import Encoded
 from plankwise.families._quiet import quiet
 from plankwise.files import write_text
-from plankwise.training.callbacks import BestKeeper, ProgressShower
-from plankwise.training.checkpoint import WEIGHTS, list_checkpoints, load_weights
+from plankwise.training.callbacks import BEST, BestKeeper, ProgressShower
+from plankwise.training.checkpoint import list_checkpoints, load_weights
 from plankwise.training.trainer import Score, StageTrainer
 
 
@@ -66,7 +66,7 @@ class Stage:
         trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
         done = self.folder / "result.json"
         if done.exists():
-            load_weights(model, self.folder / "best" / WEIGHTS)
+            load_weights(model, self.folder / BEST)
             return StageResult(**json.loads(done.read_text("utf-8")))
         set_seed(self.seed)
         keeper = BestKeeper(self.folder, trained, self._evaluate_every, self.options.early_stopping, settled)
@@ -134,7 +134,7 @@ class Stage:
             save_strategy="steps",
             save_steps=options.save_every or self._evaluate_every,
             logging_steps=max(1, min(50, self._evaluate_every // 4)),
-            report_to=options.report_to or "none",
+            report_to=list(options.report_to) or "none",
             seed=self.seed,
             disable_tqdm=True,
             remove_unused_columns=True,

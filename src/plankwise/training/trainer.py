@@ -23,6 +23,8 @@ class StageTrainer(Trainer):
 
     def __init__(self, *, sampler: LengthSampler, score: Score, trained: set[str], **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.model: nn.Module
+        self.folder = Path(str(self.args.output_dir))
         self.sampler = sampler
         self.score = score
         self.trained = trained
@@ -33,7 +35,7 @@ class StageTrainer(Trainer):
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         loss = super().training_step(*args, **kwargs)
         if not torch.isfinite(loss):
-            last = checkpoint.list_checkpoints(Path(self.args.output_dir))
+            last = checkpoint.list_checkpoints(self.folder)
             kept = f"the last good checkpoint is {last[-1]}" if last else "no checkpoint had been written yet"
             raise RunError(
                 f"the loss turned {loss.item()} at step {self.state.global_step}; {kept}; "
@@ -52,15 +54,15 @@ class StageTrainer(Trainer):
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         if not self.args.should_save:
             return
-        folder = Path(self.args.output_dir)
+        states: Any = self.state.stateful_callbacks
         for callback in [*self.callback_handler.callbacks, self.control]:
             if isinstance(callback, ExportableState):
-                self.state.stateful_callbacks[type(callback).__name__] = callback.state()
-        with whole_folder(folder / f"checkpoint-{self.state.global_step}") as part:
+                states[type(callback).__name__] = callback.state()
+        with whole_folder(self.folder / f"checkpoint-{self.state.global_step}") as part:
             tensors = checkpoint.trained_tensors(self.model, self.trained)
             checkpoint.save_state(part, tensors, self.optimizer, self.lr_scheduler, self.accelerator.scaler)
             self.state.save_to_json(str(part / TRAINER_STATE_NAME))
-        checkpoint.prune_checkpoints(folder, keep=1)
+        checkpoint.prune_checkpoints(self.folder, keep=1)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         checkpoint.load_weights(self.model, Path(resume_from_checkpoint) / checkpoint.WEIGHTS)
