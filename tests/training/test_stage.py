@@ -13,7 +13,7 @@ import pytest
 import torch
 from datasets import Dataset
 from rich.console import Console
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+from transformers import BertConfig, BertForSequenceClassification, BertTokenizer, TrainerCallback
 
 import plankwise
 from plankwise.config import FitOptions
@@ -80,6 +80,21 @@ def test_early_stopping_waits_for_patience_and_until_the_rate_is_one(tmp_path):
     ship = plankwise.hybrid(make_bert(), successors=2, schedule=plankwise.Linear(0.3, 0.5))
     result = stage.run(ship, [ship.callback()], settled=lambda: ship.settled)
     assert result.steps == 12  # full at 9 of 18: scored at 10 and 12
+
+
+def test_trackers_see_the_rate(tmp_path):
+    stage = make_stage(tmp_path / "s", max_steps=2, report_to=["tensorboard"])
+    seen = []
+
+    class Tracker(TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **kwargs):
+            seen.append(dict(logs))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("transformers.trainer.get_reporting_integration_callbacks", lambda names: [Tracker])
+        ship = plankwise.hybrid(make_bert(), successors=2)
+        stage.run(ship, [ship.callback()])
+    assert [logs["replacing_rate"] for logs in seen if "loss" in logs] == [0.3, 1.0]
 
 
 def test_a_finished_stage_is_not_trained_again(tmp_path):

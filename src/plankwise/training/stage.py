@@ -82,6 +82,10 @@ class Stage:
             callbacks=[*(callbacks or []), keeper, shower],
         )
         trainer.remove_callback(PrinterCallback)
+        # The method's own come first, so that what they add to a log reaches trackers and progress.
+        handler = trainer.callback_handler
+        own = callbacks or []
+        handler.callbacks = [*own, *(callback for callback in handler.callbacks if callback not in own)]
         last = list_checkpoints(self.folder)
         with quiet():
             if last:
