@@ -113,3 +113,14 @@ def test_positions_that_roberta_counts_from_its_padding_are_taken_off():
         ConfigError, match=r"training.max_length is 11, but roberta takes at most 10 tokens; choose 4 to 10"
     ):
         check_length(11, model, SimpleNamespace(model_max_length=512), "roberta")
+
+
+def test_weights_in_pickles_format_are_not_loaded(tmp_path, tiny):
+    import torch
+    from safetensors.torch import load_file
+
+    folder = tiny.save_bert(tmp_path / "old", names=("negative", "positive"))
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ConfigError, match="no model could be loaded"):
+        load_classifier(str(folder), ("negative", "positive"))

@@ -73,9 +73,7 @@ def load_classifier(
     """
     with _explained(path), quiet():
         config = AutoConfig.from_pretrained(resolve(path), trust_remote_code=remote_code)
-        own_head = any("ForSequenceClassification" in name for name in config.architectures or ())
-        if not own_head or config.num_labels != max(1, len(labels)):
-            config.num_labels = max(1, len(labels))
+        config.num_labels = max(1, len(labels))
         if labels:
             config.id2label = dict(enumerate(labels))
             config.label2id = {label: index for index, label in enumerate(labels)}
@@ -86,6 +84,7 @@ def load_classifier(
             resolve(path),
             config=config,
             trust_remote_code=remote_code,
+            use_safetensors=True,  # weights in pickle's format are not loaded
             output_loading_info=True,
             ignore_mismatched_sizes=True,
         )

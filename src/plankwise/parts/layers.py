@@ -80,7 +80,7 @@ def _donors(model: nn.Module, slots: list[Slot], init: str) -> Iterator[list[nn.
 
 def _load_checkpoint(model: nn.Module, init: str) -> nn.Module:
     try:
-        return type(model).from_pretrained(init)  # type: ignore[attr-defined]
+        return type(model).from_pretrained(init, use_safetensors=True)  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError) as error:
         raise PlanError(
             f"plan.init is {init!r}; {no_such(init, RULES, 'initialisation')}, or the folder or hub name of a checkpoint, "
