@@ -55,9 +55,8 @@ def compress(name, **options):
 
 
 @pytest.mark.parametrize("name", list_kinds("methods"))
-@pytest.mark.parametrize("mode", ["clean", "reference"])
-def test_a_method_trains_and_yields_a_successor_of_the_plans_depth(name, mode):
-    outcome, stage = compress(name, mode=mode)
+def test_a_method_trains_and_yields_a_successor_of_the_plans_depth(name):
+    outcome, stage = compress(name)
     assert type(outcome.successor) is BertForSequenceClassification
     assert outcome.successor.config.num_hidden_layers == len(outcome.successor.bert.encoder.layer) == 2
     assert stage.trained

@@ -2,20 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
-from pydantic import Field
 from torch import nn
 
-from plankwise.config import Options
 from plankwise.core.plan import Plan
 from plankwise.training.stage import Stage, StageResult
-
-
-class MethodOptions(Options):
-    mode: Literal["clean", "reference"] = Field(
-        "clean", description="what the method means, or what its published code does"
-    )
 
 
 @dataclass(frozen=True)

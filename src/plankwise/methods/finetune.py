@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from plankwise import config
 from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import Constant
-from plankwise.methods._job import Job, MethodOptions, Outcome
+from plankwise.methods._job import Job, Outcome
 from plankwise.training.ship import build_successors, launch
 
 
-class Options(MethodOptions):
+class Options(config.Options):
     name: Literal["finetune"] = Field("finetune", description="this method")
 
 

@@ -10,11 +10,12 @@ falls linearly from the first step. One difference stays: masks are drawn once p
 
 from typing import Any, Literal
 
-from pydantic import Field, SerializeAsAny, field_serializer, field_validator, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
+from plankwise import config
 from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import Linear, Schedule, describe_schedule, make_schedule
-from plankwise.methods._job import Job, MethodOptions, Outcome
+from plankwise.methods._job import Job, Outcome
 from plankwise.training.ship import Unfreeze, build_successors, launch
 
 MODES: dict[str, dict[str, Any]] = {
@@ -35,11 +36,13 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-class Options(MethodOptions):
+class Options(config.Options):
     name: Literal["replacing"] = Field("replacing", description="this method")
-    schedule: SerializeAsAny[Any] = Field(
-        None,
-        description="kind and its own keys; see `plankwise list schedules`. Default: linear from 0.3 to 1 at half the steps",
+    mode: Literal["clean", "reference"] = Field(
+        "clean", description="what the method means, or what its published code does; sets the keys below together"
+    )
+    schedule: Any = Field(
+        MODES["clean"]["schedule"], description="kind and its own keys; see `plankwise list schedules`"
     )
     unfreeze: Unfreeze = Field("nothing", description="what is trained beside the successors once the rate is 1")
     clip_scope: Literal["trained", "all"] = Field("trained", description="whose gradients count when clipping")
