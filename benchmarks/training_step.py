@@ -46,7 +46,8 @@ def main(steps: int) -> None:
     times = measure(variants, batches)
     base = statistics.median(times["fine-tuning the predecessor"])
     console.print(
-        f"median of {steps} steps of 32 sentences, as a share of a step of fine-tuning the predecessor ({base * 1000:.0f} ms)"
+        f"median of {steps} steps of 32 sentences, as a share of a step of fine-tuning the predecessor ({base * 1000:.0f} ms)",
+        soft_wrap=True,
     )
     for name, seconds in times.items():
         mean = statistics.fmean(seconds) / statistics.fmean(times["fine-tuning the predecessor"])

@@ -48,7 +48,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Voyager:
+class Run:
     """What all steps of one run share."""
 
     config: RunConfig
@@ -93,8 +93,8 @@ def compress(config: RunConfig, console: Console) -> dict:
         return read_record(folder)
     tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
     examples = read_examples(config.task, config, tokenizer, console)
-    voyager = Voyager(config, folder, console, tokenizer, examples)
-    predecessor, needs_training = _find_predecessor(voyager)
+    run = Run(config, folder, console, tokenizer, examples)
+    predecessor, needs_training = _find_predecessor(run)
     plan = make_plan(predecessor, config.plan)
     try_plan(predecessor, plan, init=config.plan.init, seed=config.run.seed)
     check_length(config.training.max_length, predecessor, tokenizer, config.predecessor.path)
@@ -102,17 +102,17 @@ def compress(config: RunConfig, console: Console) -> dict:
         check_predecessor(examples.scorer, predecessor, examples.prepared.train, config.predecessor.path, given=True)
     folders.claim(folder, config)
 
-    path, stages = _ready_predecessor(voyager, predecessor, needs_training)
-    outcome = _compress(voyager, path, plan, config.method, config.training)
-    successor_path = voyager.save(outcome.successor, "successor")
+    path, stages = _ready_predecessor(run, predecessor, needs_training)
+    outcome = _compress(run, path, plan, config.method, config.training)
+    successor_path = run.save(outcome.successor, "successor")
     stages[config.method.name] = outcome.stage
     paths = {"predecessor": Path(path), "successor": successor_path}
     if config.evaluation.floor and config.method.name != "finetune":
-        floor = _truncate(voyager, path, plan)
+        floor = _truncate(run, path, plan)
         stages["floor"] = floor.stage
-        paths["floor"] = voyager.save(floor.successor, "floor")
+        paths["floor"] = run.save(floor.successor, "floor")
 
-    record = _measure(voyager, paths)
+    record = _measure(run, paths)
     record |= {
         "steps": outcome.stage.steps,
         "skipped_steps": outcome.skipped_steps,
@@ -164,12 +164,12 @@ def _encode(name: str, table: pa.Table, tokenizer: Any, config: RunConfig, conso
     return encoded
 
 
-def _find_predecessor(voyager: Voyager) -> tuple[nn.Module, bool]:
+def _find_predecessor(run: Run) -> tuple[nn.Module, bool]:
     """The model as it was given, and whether it has to be trained on the task first."""
-    options, labels = voyager.config.predecessor, voyager.examples.source.labels
+    options, labels = run.config.predecessor, run.examples.source.labels
     given = load_config(options.path, remote_code=options.remote_code)
-    set_seed(voyager.config.run.seed)  # a new head starts from the same weights in every run of this config
-    model, has_head = voyager.load(options.path)
+    set_seed(run.config.run.seed)  # a new head starts from the same weights in every run of this config
+    model, has_head = run.load(options.path)
     if options.finetune is True:
         return model, True
     trained = any("ForSequenceClassification" in name for name in given.architectures or ())
@@ -183,47 +183,47 @@ def _find_predecessor(voyager: Voyager) -> tuple[nn.Module, bool]:
     return model, not has_head
 
 
-def _ready_predecessor(voyager: Voyager, model: nn.Module, needs_training: bool) -> tuple[str, dict[str, StageResult]]:
+def _ready_predecessor(run: Run, model: nn.Module, needs_training: bool) -> tuple[str, dict[str, StageResult]]:
     """The path of the trained predecessor, and its stage if it was trained here, after its guards."""
-    options, examples = voyager.config.predecessor, voyager.examples
+    options, examples = run.config.predecessor, run.examples
     if not needs_training:
         return options.path, {}
-    stage = voyager.stage("predecessor", options.training).run(model)
-    path = str(voyager.save(model, "predecessor"))
+    stage = run.stage("predecessor", options.training).run(model)
+    path = str(run.save(model, "predecessor"))
     check_predecessor(examples.scorer, model, examples.prepared.train, path)
     return path, {"predecessor": stage}
 
 
-def _compress(voyager: Voyager, path: str, plan: Plan, method: Any, training: FitOptions) -> Outcome:
-    predecessor, _ = voyager.load(path)
+def _compress(run: Run, path: str, plan: Plan, method: Any, training: FitOptions) -> Outcome:
+    predecessor, _ = run.load(path)
     job = Job(
         predecessor=predecessor,
         plan=plan,
-        init=voyager.config.plan.init,
-        seed=voyager.config.run.seed,
-        stage=lambda name: voyager.stage(name, training),
+        init=run.config.plan.init,
+        seed=run.config.run.seed,
+        stage=lambda name: run.stage(name, training),
     )
     return load_kind("methods", method.name, key="method.name").compress(job, method)
 
 
-def _truncate(voyager: Voyager, path: str, plan: Plan) -> Outcome:
+def _truncate(run: Run, path: str, plan: Plan) -> Outcome:
     """The floor: the truncated model, fine-tuned for as many steps as the successor."""
     module = load_kind("methods", "finetune", key="method.name")
-    training = voyager.config.training.model_copy(update=module.defaults({})["training"])
-    return _compress(voyager, path, plan, module.Options(), training)
+    training = run.config.training.model_copy(update=module.defaults({})["training"])
+    return _compress(run, path, plan, module.Options(), training)
 
 
-def _measure(voyager: Voyager, paths: dict[str, Path]) -> dict:
+def _measure(run: Run, paths: dict[str, Path]) -> dict:
     """Scores, sizes and latencies of the checkpoints as a user would load them."""
-    scorer, options = voyager.examples.scorer, voyager.config.evaluation
-    models = {name: voyager.load(str(path))[0] for name, path in paths.items()}
+    scorer, options = run.examples.scorer, run.config.evaluation
+    models = {name: run.load(str(path))[0] for name, path in paths.items()}
     record: dict[str, Any] = {}
     for name, model in models.items():
         metrics = scorer.score(model)
         record[name] = {
             "path": str(paths[name]),
             "parameters": count_parameters(model),
-            "size_mb": _size_mb(voyager, model, paths[name]),
+            "size_mb": _size_mb(run, model, paths[name]),
             "score": metrics.pop("score"),
             "metrics": metrics,
             "latency_ms": None,
@@ -235,20 +235,20 @@ def _measure(voyager: Voyager, paths: dict[str, Path]) -> dict:
     record["compression_ratio"] = before["parameters"] / after["parameters"]
     record["speedup"] = None
     if options.latency:
-        _measure_latency(voyager, models, record)
+        _measure_latency(run, models, record)
     return record
 
 
-def _measure_latency(voyager: Voyager, models: dict[str, nn.Module], record: dict) -> None:
-    options, length = voyager.config.evaluation, voyager.config.training.max_length
-    voyager.console.print(f"latency: {options.latency_predictions} predictions a model and batch size")
+def _measure_latency(run: Run, models: dict[str, nn.Module], record: dict) -> None:
+    options, length = run.config.evaluation, run.config.training.max_length
+    run.console.print(f"latency: {options.latency_predictions} predictions a model and batch size")
     rounds = options.latency_predictions * len(options.latency_batch_sizes)
-    with Progress(console=voyager.console, transient=True, disable=not voyager.console.is_terminal) as bar:
+    with Progress(console=run.console, transient=True, disable=not run.console.is_terminal) as bar:
         task = bar.add_task("latency", total=rounds)
         latency = measure_latency(
             models,
-            voyager.tokenizer,
-            voyager.examples.scorer.texts(voyager.examples.prepared, 1000),
+            run.tokenizer,
+            run.examples.scorer.texts(run.examples.prepared, 1000),
             max_length=length,
             batch_sizes=options.latency_batch_sizes,
             predictions=options.latency_predictions,
@@ -261,11 +261,11 @@ def _measure_latency(voyager: Voyager, models: dict[str, nn.Module], record: dic
     record["speedup"] = record["successor"]["speedup"]
 
 
-def _size_mb(voyager: Voyager, model: nn.Module, path: Path) -> float:
+def _size_mb(run: Run, model: nn.Module, path: Path) -> float:
     """On disk as plankwise writes it, so that predecessor and successor are counted alike."""
-    if path.is_relative_to(voyager.folder):
+    if path.is_relative_to(run.folder):
         return size_on_disk_mb(path)
-    with quiet(), tempfile.TemporaryDirectory(dir=voyager.folder, prefix=".weighed.", suffix=".part") as part:
+    with quiet(), tempfile.TemporaryDirectory(dir=run.folder, prefix=".weighed.", suffix=".part") as part:
         model.save_pretrained(part)  # type: ignore[operator]
         return size_on_disk_mb(Path(part))
 

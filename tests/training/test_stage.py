@@ -82,6 +82,21 @@ def test_early_stopping_waits_for_patience_and_until_the_rate_is_one(tmp_path):
     assert result.steps == 12  # full at 9 of 18: scored at 10 and 12
 
 
+def test_a_stage_killed_after_it_stopped_early_stops_again_at_the_same_step(tmp_path, monkeypatch):
+    def scores():
+        falling = iter(range(100, 0, -1))
+        return lambda model: {"score": next(falling)}
+
+    options = {"early_stopping": 2, "evaluate_every": 3, "save_every": 1}
+    with monkeypatch.context() as patch:
+        patch.setattr("plankwise.training.stage.write_text", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            make_stage(tmp_path / "s", scores(), **options).run(make_bert())
+    tail = iter([98])  # the score at the stop, seen again
+    result = make_stage(tmp_path / "s", lambda model: {"score": next(tail)}, **options).run(make_bert())
+    assert (result.steps, result.best_step) == (9, 3)
+
+
 def test_trackers_see_the_rate(tmp_path):
     stage = make_stage(tmp_path / "s", max_steps=2, report_to=["tensorboard"])
     seen = []

@@ -52,7 +52,8 @@ class StageTrainer(Trainer):
         return metrics
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        if not self.args.should_save:
+        # At the last step the result follows at once; killed before it, the stage replays from the checkpoint before.
+        if not self.args.should_save or self.control.should_training_stop:
             return
         states: Any = self.state.stateful_callbacks
         for callback in [*self.callback_handler.callbacks, self.control]:
