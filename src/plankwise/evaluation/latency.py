@@ -25,7 +25,8 @@ def measure_latency(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """For each model and batch size: mean, standard deviation, p50 and p95 in ms, and the count they are taken over.
 
-    Every batch is predicted by all models in turn, so that what else the machine does falls on all of them alike.
+    Every batch is predicted by all models in turn, so that what else the machine does falls on all of them alike; who goes
+    first changes every time, since each finds the caches as the one before left them.
     """
     times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in batch_sizes} for name in models}
     for model in models.values():
@@ -34,13 +35,18 @@ def measure_latency(
         stream = itertools.cycle(texts)
         for count in range(predictions + WARM_UP):
             batch = list(itertools.islice(stream, size))
-            for name, model in models.items():
-                seconds = _time(model, tokenizer, batch, max_length)
+            for name in _rotated(list(models), count):
+                seconds = _time(models[name], tokenizer, batch, max_length)
                 if count >= WARM_UP:
                     times[name][size].append(seconds * 1000)
             if count >= WARM_UP:
                 progress()
     return {name: {str(size): _summary(values) for size, values in by_size.items()} for name, by_size in times.items()}
+
+
+def _rotated(names: list[str], by: int) -> list[str]:
+    start = by % len(names)
+    return names[start:] + names[:start]
 
 
 def _time(model: nn.Module, tokenizer: Any, batch: list[tuple[str, ...]], max_length: int) -> float:
