@@ -17,10 +17,8 @@ def show_results(record: dict, console: Console) -> None:
         if key in record:
             table.add_row(name, *_cells(record[key]))
     console.print(table)
-    total, skipped = record["steps"], record["skipped_steps"]
-    console.print(
-        f"{total} steps, {skipped} skipped because no slot was replaced; {record['seconds']:.0f} s of training in all stages"
-    )
+    steps, skipped, seconds = record["steps"], record["skipped_steps"], record["seconds"]
+    console.print(f"{steps} steps, {skipped} of them skipped: no slot was replaced; {seconds:.0f} s of training in all")
     console.print(f"successor: {record['successor']['path']}", soft_wrap=True)
 
 
