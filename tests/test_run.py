@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
 from plankwise.config import load_config, validate_config
+from plankwise.errors import ConfigError
 from plankwise.run import compress
 
 QUIET = Console(quiet=True)
@@ -167,3 +168,11 @@ def test_a_run_killed_again_and_again_ends_with_the_very_successor_of_one_left_a
         killed, whole = (load_file(tmp_path / run / name / "model.safetensors") for run in ("run", "whole"))
         assert all(torch.equal(killed[key], whole[key]) for key in whole), name
     assert not [path for path in (tmp_path / "run").rglob("*") if path.suffix == ".part"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="float16 works on this machine")
+@pytest.mark.parametrize("section", ["training", "predecessor.training"])
+def test_half_precision_without_a_gpu_is_refused_before_anything_is_written(settings, section, tmp_path):
+    with pytest.raises(ConfigError, match=rf"^{section}.precision is 'float16', which needs a GPU"):
+        compress(load_config(None, [*settings, f"{section}.precision=float16"]), QUIET)
+    assert not (tmp_path / "run").exists()

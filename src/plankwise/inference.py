@@ -94,9 +94,10 @@ def evaluate(config: RunConfig, console: Console) -> dict[str, float]:
     source, prepared = prepare_task(config.task, config, console)
     check_labels(classifier.config, source.labels, classifier.path, otherwise="")
     scorer = make_scorer(source, prepared, classifier.tokenizer, config, console)
+    outputs = scorer.outputs(classifier.model)
     if not has_names(list(classifier.labels)):
-        check_order(scorer, classifier.model, classifier.path)
-    return scorer.score(classifier.model)
+        check_order(scorer, outputs, classifier.path)
+    return scorer.score_outputs(outputs)
 
 
 def predict_table(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import torch
 from rich.console import Console
 from rich.progress import Progress
 from torch import nn
@@ -91,6 +92,7 @@ def compress(config: RunConfig, console: Console) -> dict:
     if folders.is_finished(folder, config):
         console.print(f"{folder} is finished already; these are its results")
         return read_record(folder)
+    _check_precision(config)
     tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
     examples = read_examples(config.task, config, tokenizer, console)
     run = Run(config, folder, console, tokenizer, examples)
@@ -162,6 +164,14 @@ def _encode(name: str, table: pa.Table, tokenizer: Any, config: RunConfig, conso
     cut = f", {encoded.num_cut} longer than {length} tokens and cut" if encoded.num_cut else ""
     console.print(f"{name}: {len(encoded.lengths)} examples{cut}")
     return encoded
+
+
+def _check_precision(config: RunConfig) -> None:
+    for key, options in {"predecessor.training": config.predecessor.training, "training": config.training}.items():
+        if options.precision == "float16" and not torch.cuda.is_available():
+            raise ConfigError(
+                f"{key}.precision is 'float16', which needs a GPU, and there is none; choose float32 or bfloat16"
+            )
 
 
 def _find_predecessor(run: Run) -> tuple[nn.Module, bool]:

@@ -32,7 +32,7 @@ def test_three_rotated_classes_are_named_in_the_models_order(make_scorer, word_m
     rotated = {"dull": [0.0, 1.0, 0.0], "film": [0.0, 0.0, 1.0], "fine": [1.0, 0.0, 0.0]}
     scorer, _ = make_scorer(("bad", "middling", "good"), dev)
     with pytest.raises(RunError, match=r"set task.labels = \['good', 'bad', 'middling'\]"):
-        check_order(scorer, word_model(rotated), "model")
+        check_order(scorer, scorer.outputs(word_model(rotated)), "model")
 
 
 @pytest.mark.parametrize("order", [None, ("positive", "negative")])

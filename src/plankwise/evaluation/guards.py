@@ -22,8 +22,9 @@ def check_predecessor(scorer: Scorer, model: nn.Module, train: pa.Table, path: s
         RunError: its classes are in another order than the task's, or it is no better than the majority class.
     """
     source = scorer.source
-    check_order(scorer, model, path, otherwise=NEW_HEAD)
-    score = scorer.score(model)["score"]
+    outputs = scorer.outputs(model)
+    check_order(scorer, outputs, path, otherwise=NEW_HEAD)
+    score = scorer.score_outputs(outputs)["score"]
     train_labels = source.label_in_task_order(train["label"].to_numpy())
     floor = np.mean(
         [
@@ -39,8 +40,8 @@ def check_predecessor(scorer: Scorer, model: nn.Module, train: pa.Table, path: s
         )
 
 
-def check_order(scorer: Scorer, model: nn.Module, path: str, *, otherwise: str = "") -> None:
-    """Looks whether the model would be right far more often if its classes were named otherwise; numbers pass.
+def check_order(scorer: Scorer, outputs: dict[str, np.ndarray], path: str, *, otherwise: str = "") -> None:
+    """Looks whether a model with these outputs would be right far more often with its classes named otherwise; numbers pass.
 
     `otherwise` ends the sentence: what else could be done.
 
@@ -50,9 +51,10 @@ def check_order(scorer: Scorer, model: nn.Module, path: str, *, otherwise: str =
     names = scorer.source.labels
     if not names:
         return
-    outputs, labels = scorer.outputs(model)
+    predicted = np.concatenate([values.argmax(1) for values in outputs.values()])
+    labels = np.concatenate([np.asarray(encoded.dataset["labels"]) for encoded in scorer.dev.values()])
     counts = np.zeros((len(names), len(names)), dtype=int)
-    np.add.at(counts, (outputs.argmax(1), labels), 1)
+    np.add.at(counts, (predicted, labels), 1)
     rows, columns = linear_sum_assignment(counts, maximize=True)
     as_is, best = np.trace(counts) / len(labels), counts[rows, columns].sum() / len(labels)
     if best - as_is > SWAP_MARGIN:

@@ -23,12 +23,15 @@ class Scorer:
 
     def score(self, model: nn.Module) -> dict[str, float]:
         """The task's metrics, and `score`: the mean of those that count, and over the dev sets if there are several."""
+        return self.score_outputs(self.outputs(model))
+
+    def score_outputs(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+        """The same of outputs that a model has given already."""
         names = dict.fromkeys([*self.source.metrics, *self.source.score])
         found: dict[str, float] = {}
         scores = []
-        for name, encoded in self.dev.items():
-            outputs = predict(model, encoded, self.tokenizer, self.batch_size)
-            metrics = compute(list(names), self.source.in_task_order(outputs), self.labels()[name])
+        for name, values in outputs.items():
+            metrics = compute(list(names), self.source.in_task_order(values), self.labels()[name])
             scores.append(score(metrics, self.source.score))
             prefix = f"{name}_" if len(self.dev) > 1 else ""
             found |= {f"{prefix}{metric}": value for metric, value in metrics.items()}
@@ -41,11 +44,9 @@ class Scorer:
             for name, encoded in self.dev.items()
         }
 
-    def outputs(self, model: nn.Module) -> tuple[np.ndarray, np.ndarray]:
-        """The model's outputs on all dev examples and their labels, both in the model's order of classes."""
-        outputs = [predict(model, encoded, self.tokenizer, self.batch_size) for encoded in self.dev.values()]
-        labels = [np.asarray(encoded.dataset["labels"]) for encoded in self.dev.values()]
-        return np.concatenate(outputs), np.concatenate(labels)
+    def outputs(self, model: nn.Module) -> dict[str, np.ndarray]:
+        """The model's outputs on each dev set, in the model's order of classes."""
+        return {name: predict(model, encoded, self.tokenizer, self.batch_size) for name, encoded in self.dev.items()}
 
     def texts(self, prepared: Prepared, most: int) -> list[tuple[str, ...]]:
         """Up to `most` dev texts (or pairs) as they stand in the data."""

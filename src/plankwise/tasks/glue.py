@@ -3,7 +3,6 @@
 Wang et al. 2018, arXiv:1804.07461. Published figures are on the data as they are, so nothing is cleaned by default.
 """
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
 from plankwise.errors import DataError
+from plankwise.files import write_text
 from plankwise.tasks._source import Source, TaskOptions
 from plankwise.tasks._tables import Layout, encode_classes, encode_numbers, listed, read_table
 
@@ -165,15 +165,8 @@ def write_submission(path: Path, ids: Sequence[int], predictions: Sequence[float
         if not np.isin(values, np.arange(len(subset.values))).all():
             raise DataError(f"{path.name}: a prediction is not a class index from 0 to {len(subset.values) - 1}")
         written = [subset.values[int(value)] for value in values]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(unfinished, "w", encoding="utf-8", newline="\n") as file:
-            file.write("index\tprediction\n")
-            file.writelines(f"{number}\t{text}\n" for number, text in zip(index, written, strict=True))
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    lines = [f"{number}\t{text}\n" for number, text in zip(index, written, strict=True)]
+    write_text(path, "index\tprediction\n" + "".join(lines))
 
 
 def _folder(options: Options) -> Path:

@@ -91,9 +91,7 @@ def _read_state(folder: Path) -> dict:
     try:
         return json.loads((folder / STATE).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(
-            f"{folder / STATE} cannot be read ({error}); delete {folder} to go on from an earlier point"
-        ) from None
+        raise RunError(f"{folder / STATE} cannot be read ({error}); delete {folder} to start that stage anew") from None
 
 
 def load_optimiser(folder: Path, optimiser: Any, scheduler: Any, scaler: Any) -> None:
