@@ -18,8 +18,8 @@ from transformers import DataCollatorWithPadding
 import plankwise
 from plankwise.config import load_config
 from plankwise.data.batch import LengthSampler
+from plankwise.examples import read_examples
 from plankwise.families._loading import load_classifier, load_tokenizer
-from plankwise.run import read_examples
 
 RATES = (0.0, 0.3, 0.6, 1.0)
 

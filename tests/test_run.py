@@ -16,6 +16,7 @@ from transformers import AutoModelForSequenceClassification
 
 from plankwise.config import load_config, validate_config
 from plankwise.errors import ConfigError
+from plankwise.examples import prepare_task
 from plankwise.run import compress
 
 QUIET = Console(quiet=True)
@@ -145,13 +146,20 @@ def step_of(checkpoint):
 
 
 def test_a_run_killed_again_and_again_ends_with_the_very_successor_of_one_left_alone(settings, tmp_path):
-    quick = [*settings, "evaluation.latency=false", "training.save_every=2", "predecessor.training.save_every=3"]
+    quick = [
+        *settings,
+        "evaluation.latency=false",
+        "training.save_every=2",
+        "predecessor.training.save_every=3",
+        "plan.init=fitted",
+        "method.alpha=0.5",
+    ]
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(load_config(None, quick).to_toml())
     command = [sys.executable, "-c", "from plankwise.cli import main; main()", "compress", str(recipe)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     kills = 0
-    for stage, step in (("predecessor", 9), ("replacing", 4), ("replacing", 20), ("truncated", 8)):
+    for stage, step in (("predecessor", 9), ("fitting", 4), ("replacing", 14), ("truncated", 8)):
         folder = tmp_path / "run" / "checkpoints" / stage
         worker = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while worker.poll() is None and max(map(step_of, folder.glob("checkpoint-*")), default=0) < step:
@@ -168,6 +176,38 @@ def test_a_run_killed_again_and_again_ends_with_the_very_successor_of_one_left_a
         killed, whole = (load_file(tmp_path / run / name / "model.safetensors") for run in ("run", "whole"))
         assert all(torch.equal(killed[key], whole[key]) for key in whole), name
     assert not [path for path in (tmp_path / "run").rglob("*") if path.suffix == ".part"]
+
+
+def test_a_fitted_start_shares_the_budget_with_the_method_and_its_error_is_in_the_record(settings):
+    record = compress(load_config(None, [*settings, "plan.init=fitted", "plan.fitting.share=0.2"]), QUIET)
+    stages = record["stages"]
+    assert stages["fitting"]["steps"] + stages["replacing"]["steps"] == record["steps"] == stages["floor"]["steps"]
+    assert stages["fitting"]["steps"] == round(0.2 * record["steps"])
+    fitting = record["fitting"]
+    assert len(fitting["relative_error"]) == len(fitting["relative_error_before"]) == 2
+    assert fitting["texts"] == record["task"]["train"]
+
+
+def test_the_record_says_what_keeping_the_predecessors_outputs_saved(settings):
+    record = compress(load_config(None, [*settings, "method.name=kd", "evaluation.floor=false"]), QUIET)
+    targets = record["targets"]
+    assert (targets["names"], targets["kept"], targets["passes_saved"]) == (["logits"], "memory", 5)
+    assert targets["seconds_saved"] == 5 * targets["seconds"] > 0
+
+
+def test_one_step_cannot_be_shared_with_fitting(settings):
+    with pytest.raises(ConfigError, match="shares the training steps with the method, and there is 1 step"):
+        compress(load_config(None, [*settings, "plan.init=fitted", "training.max_steps=1"]), QUIET)
+
+
+def test_the_seed_of_the_data_alone_decides_which_examples_there_are(settings):
+    rows = {}
+    for seed, data_seed in ((1, 5), (2, 5), (5, None)):
+        extra = [f"run.seed={seed}"] if data_seed is None else [f"run.seed={seed}", f"run.data_seed={data_seed}"]
+        config = load_config(None, [*settings, *extra])
+        _, prepared = prepare_task(config.task, config, QUIET)
+        rows[seed] = prepared.dev["dev"]["text"].to_pylist()
+    assert rows[1] == rows[2] == rows[5]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="float16 works on this machine")

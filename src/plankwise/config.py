@@ -36,6 +36,7 @@ class RunOptions(Options):
     name: str = Field("run", pattern=r"^[\w.-]+$", description="the run's name: letters, digits, . _ -")
     folder: str = Field("", description="where the run is written; runs/NAME when empty")
     seed: int = Field(0, ge=0, description="seeds data order, the dev split, dropout and the masks")
+    data_seed: int | None = Field(None, ge=0, description="seeds the dev split and subsets alone; run.seed if absent")
 
     @model_validator(mode="before")
     @classmethod
@@ -43,6 +44,11 @@ class RunOptions(Options):
         if not isinstance(data, dict) or data.get("folder"):
             return data
         return {**data, "folder": f"runs/{data.get('name', 'run')}"}
+
+    @property
+    def seed_of_data(self) -> int:
+        """What decides which examples there are; two runs with the same one have the same."""
+        return self.seed if self.data_seed is None else self.data_seed
 
 
 class FitOptions(Options):
@@ -93,6 +99,15 @@ class SlotOptions(Options):
     part: str | None = Field(None, description="kind of successor; plan.part if absent")
 
 
+class FittingOptions(Options):
+    share: float = Field(
+        0.33, gt=0, lt=1, description="of the training steps, spent on fitting before the method starts"
+    )
+    learning_rate: float = Field(3e-4, gt=0, description="peak learning rate while fitting")
+    start: str = Field("lower", description="weights that fitting starts from: any other init")
+    texts: str | None = Field(None, description="text file with more texts to fit on, one a line; no labels are needed")
+
+
 class PlanOptions(Options):
     successors: int | None = Field(None, ge=1, description="even spans per chain; half the blocks if nothing is said")
     spans: list[list[int]] | None = Field(
@@ -107,7 +122,10 @@ class PlanOptions(Options):
     part: str = Field("layers", description="kind of successor; see `plankwise list parts`")
     init: str = Field(
         "lower",
-        description="weights to start from: first, lower, upper, spread, mean, random, or a checkpoint's folder",
+        description="weights to start from: first, lower, upper, spread, mean, random, a checkpoint's folder, or fitted",
+    )
+    fitting: FittingOptions = Field(
+        FittingOptions(), description="with init = 'fitted': each successor learns its span"
     )
 
     @model_validator(mode="after")
@@ -117,7 +135,14 @@ class PlanOptions(Options):
             raise ConfigError(
                 f"{' and '.join(given)} are both given; they say the same thing in different ways: keep one"
             )
+        if self.fitting.start == "fitted":
+            raise ConfigError("fitting.start is 'fitted'; give what fitting starts from, for example 'lower'")
         return self
+
+    @property
+    def start(self) -> str:
+        """What the successors' weights are before any training."""
+        return self.fitting.start if self.init == "fitted" else self.init
 
 
 class EvaluationOptions(Options):
@@ -200,13 +225,22 @@ def load_config(path: Path | None, overrides: list[str]) -> RunConfig:
     Raises:
         ConfigError: everything that is wrong, gathered in one message.
     """
+    return validate_config(load_data(path, overrides))
+
+
+def load_data(path: Path | None, overrides: list[str]) -> dict:
+    """The same before it is validated, so that more can be overridden: a method sets defaults of other sections.
+
+    Raises:
+        ConfigError: the recipe is no TOML file, or an override is not of the form key=value.
+    """
     data = {} if path is None else _read_toml(Path(path))
     for override in overrides:
-        _apply_override(data, override)
+        apply_override(data, override)
     run = data.get("run", {})
     if path is not None and isinstance(run, dict) and "name" not in run:
         data["run"] = {**run, "name": Path(path).stem}
-    return validate_config(data)
+    return data
 
 
 def _read_toml(path: Path) -> dict:
@@ -227,7 +261,12 @@ def _read_toml(path: Path) -> dict:
         ) from None
 
 
-def _apply_override(data: dict, override: str) -> None:
+def apply_override(data: dict, override: str) -> None:
+    """Sets the key of `key=value` in nested data.
+
+    Raises:
+        ConfigError: it is not of that form, or the key lies in something that is no section.
+    """
     key, separator, text = override.partition("=")
     if not separator or not key:
         raise ConfigError(f"override {override!r} is not of the form key=value, for example plan.successors=4")

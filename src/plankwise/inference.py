@@ -17,6 +17,7 @@ from plankwise.data.encode import encode
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.guards import check_order
 from plankwise.evaluation.predict import predict
+from plankwise.examples import make_scorer, prepare_task
 from plankwise.families._loading import (
     check_labels,
     check_length,
@@ -27,7 +28,6 @@ from plankwise.families._loading import (
 )
 from plankwise.files import write_text
 from plankwise.kinds import load_kind
-from plankwise.run import make_scorer, prepare_task
 from plankwise.tasks._tables import Layout, read_table
 
 CHUNK = 5_000  # rows encoded and predicted at once

@@ -5,11 +5,10 @@ config → task → predecessor → plan → successor → floor → measurement
 
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import torch
 from rich.console import Console
 from rich.progress import Progress
@@ -17,35 +16,33 @@ from torch import nn
 from transformers import set_seed
 
 from plankwise import folders
-from plankwise.config import FitOptions, Options, RunConfig
+from plankwise.config import FitOptions, RunConfig
 from plankwise.core.plan import Plan
-from plankwise.data.encode import Encoded, encode
-from plankwise.data.split import Prepared, prepare
 from plankwise.errors import ConfigError
 from plankwise.evaluation.guards import check_predecessor
 from plankwise.evaluation.latency import measure_latency
 from plankwise.evaluation.metrics import retained
-from plankwise.evaluation.scoring import Scorer
 from plankwise.evaluation.size import count_parameters, size_on_disk_mb
+from plankwise.examples import Examples, read_examples
 from plankwise.families._loading import check_labels, check_length, load_classifier, load_config, load_tokenizer
 from plankwise.families._quiet import quiet
 from plankwise.files import whole_folder
 from plankwise.kinds import load_kind
 from plankwise.methods._job import Job, Outcome
 from plankwise.record import describe_machine, read_record, write_record
-from plankwise.tasks._source import Source
+from plankwise.training.fitting import read_texts
 from plankwise.training.ship import make_plan, try_plan
 from plankwise.training.stage import Stage, StageResult
 
 
 @dataclass(frozen=True)
-class Examples:
-    """A task's examples, encoded for one predecessor."""
+class Ground:
+    """What runs on one task from one predecessor share."""
 
-    source: Source
-    prepared: Prepared
-    train: Encoded
-    scorer: Scorer
+    tokenizer: Any
+    examples: Examples
+    path: str  # of the trained predecessor
+    stages: dict[str, StageResult] = field(default_factory=dict)  # the predecessor's training, if it was trained here
 
 
 @dataclass(frozen=True)
@@ -92,36 +89,25 @@ def compress(config: RunConfig, console: Console) -> dict:
     if folders.is_finished(folder, config):
         console.print(f"{folder} is finished already; these are its results")
         return read_record(folder)
-    _check_precision(config)
-    tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
-    examples = read_examples(config.task, config, tokenizer, console)
-    run = Run(config, folder, console, tokenizer, examples)
-    predecessor, needs_training = _find_predecessor(run)
-    plan = make_plan(predecessor, config.plan)
-    try_plan(predecessor, plan, init=config.plan.init, seed=config.run.seed)
-    check_length(config.training.max_length, predecessor, tokenizer, config.predecessor.path)
-    if not needs_training:
-        check_predecessor(examples.scorer, predecessor, examples.prepared.train, config.predecessor.path, given=True)
-    folders.claim(folder, config)
-
-    path, stages = _ready_predecessor(run, predecessor, needs_training)
-    outcome = _compress(run, path, plan, config.method, config.training)
-    successor_path = run.save(outcome.successor, "successor")
-    stages[config.method.name] = outcome.stage
-    paths = {"predecessor": Path(path), "successor": successor_path}
+    ground = lay_ground(config, console)
+    run = Run(config, folder, console, ground.tokenizer, ground.examples)
+    outcome = train_successor(config, ground, console)
+    stages = {**ground.stages, **outcome.stages}
+    paths = {"predecessor": Path(ground.path), "successor": run.save(outcome.successor, "successor")}
     if config.evaluation.floor and config.method.name != "finetune":
-        floor = _truncate(run, path, plan)
+        floor = train_successor(_floor_of(config), ground, console)
         stages["floor"] = floor.stage
         paths["floor"] = run.save(floor.successor, "floor")
 
     record = _measure(run, paths)
     record |= {
-        "steps": outcome.stage.steps,
+        "steps": sum(stage.steps for stage in outcome.stages.values()),
         "skipped_steps": outcome.skipped_steps,
         "seconds": sum(stage.seconds for stage in stages.values()),
-        "plan": plan.to_json(),
+        "plan": outcome.plan.to_json(),
         "stages": {name: asdict(stage) for name, stage in stages.items()},
-        "task": _describe_examples(examples),
+        **outcome.notes,
+        "task": ground.examples.to_json(),
         "config": config.model_dump(mode="json"),
         "seed": config.run.seed,
         "machine": describe_machine(),
@@ -131,39 +117,65 @@ def compress(config: RunConfig, console: Console) -> dict:
     return record
 
 
-def read_examples(task: Options, config: RunConfig, tokenizer: Any, console: Console) -> Examples:
-    """Reads, cleans, splits and encodes a task's examples, and says what was dropped or cut."""
-    source, prepared = prepare_task(task, config, console)
-    train = _encode("train", prepared.train, tokenizer, config, console)
-    return Examples(source, prepared, train, make_scorer(source, prepared, tokenizer, config, console))
+def lay_ground(config: RunConfig, console: Console) -> Ground:
+    """Reads the examples and makes the predecessor ready, in `run.folder` if it has to be trained first.
+
+    Raises:
+        PlankwiseError: anything that the user can mend. Bad input is found before anything is written.
+    """
+    _check_precision(config)
+    tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
+    examples = read_examples(config.task, config, tokenizer, console)
+    run = Run(config, Path(config.run.folder), console, tokenizer, examples)
+    predecessor, needs_training = _find_predecessor(run)
+    check_plan(config, predecessor)
+    check_length(config.training.max_length, predecessor, tokenizer, config.predecessor.path)
+    if not needs_training:
+        check_predecessor(examples.scorer, predecessor, examples.prepared.train, config.predecessor.path, given=True)
+    folders.claim(run.folder, config)
+    path, stages = _ready_predecessor(run, predecessor, needs_training)
+    return Ground(tokenizer, examples, path, stages)
 
 
-def prepare_task(task: Options, config: RunConfig, console: Console) -> tuple[Source, Prepared]:
-    """A task's examples as text, cleaned and split; says what was dropped."""
-    source = load_kind("tasks", task.name, key="task.name").read(task)  # type: ignore[attr-defined]
-    wanted = getattr(task, "labels", None)
-    if wanted and tuple(wanted) != source.labels:
-        source = source.reorder(tuple(wanted))
-    prepared = prepare(source, task, seed=config.run.seed)  # type: ignore[arg-type]
-    for name, dropped in prepared.dropped.items():
-        if any(asdict(dropped).values()):
-            what = ", ".join(f"{count} {why}" for why, count in asdict(dropped).items() if count)
-            console.print(f"{name}: dropped {what}")
-    return source, prepared
+def check_plan(config: RunConfig, predecessor: nn.Module) -> Plan:
+    """The config's plan, tried out on a copy of the predecessor.
+
+    Raises:
+        PlanError: it does not fit.
+        DataError: the texts to fit the successors on cannot be read.
+    """
+    if config.plan.init == "fitted" and config.plan.fitting.texts is not None:
+        read_texts(config.plan.fitting.texts)
+    plan = make_plan(predecessor, config.plan)
+    try_plan(predecessor, plan, init=config.plan.start, seed=config.run.seed)
+    return plan
 
 
-def make_scorer(source: Source, prepared: Prepared, tokenizer: Any, config: RunConfig, console: Console) -> Scorer:
-    """The task's dev sets, encoded; says how many texts were cut."""
-    dev = {name: _encode(name, table, tokenizer, config, console) for name, table in prepared.dev.items()}
-    return Scorer(source, dev, tokenizer, config.evaluation.batch_size)
+def train_successor(config: RunConfig, ground: Ground, console: Console) -> Outcome:
+    """Trains by the config's method in `run.folder`; goes on where an earlier call was stopped.
+
+    Of the config, what the ground was laid by (task, predecessor, the length of texts) is not read again.
+    """
+    run = Run(config, Path(config.run.folder), console, ground.tokenizer, ground.examples)
+    predecessor, _ = run.load(ground.path)
+    job = Job(
+        predecessor=predecessor,
+        plan=make_plan(predecessor, config.plan),
+        options=config.plan,
+        seed=config.run.seed,
+        max_length=config.training.max_length,
+        held_out=next(iter(ground.examples.scorer.dev.values())),
+        stage=lambda name: run.stage(name, config.training),
+    )
+    return load_kind("methods", config.method.name, key="method.name").compress(job, config.method)
 
 
-def _encode(name: str, table: pa.Table, tokenizer: Any, config: RunConfig, console: Console) -> Encoded:
-    length = config.training.max_length
-    encoded = encode(table, tokenizer, length)
-    cut = f", {encoded.num_cut} longer than {length} tokens and cut" if encoded.num_cut else ""
-    console.print(f"{name}: {len(encoded.lengths)} examples{cut}")
-    return encoded
+def _floor_of(config: RunConfig) -> RunConfig:
+    """The truncated model, fine-tuned for as many steps as the successor."""
+    module = load_kind("methods", "finetune", key="method.name")
+    training = config.training.model_copy(update=module.defaults({})["training"])
+    plan = config.plan.model_copy(update={"init": config.plan.start})
+    return config.model_copy(update={"method": module.Options(), "training": training, "plan": plan})
 
 
 def _check_precision(config: RunConfig) -> None:
@@ -202,25 +214,6 @@ def _ready_predecessor(run: Run, model: nn.Module, needs_training: bool) -> tupl
     path = str(run.save(model, "predecessor"))
     check_predecessor(examples.scorer, model, examples.prepared.train, path)
     return path, {"predecessor": stage}
-
-
-def _compress(run: Run, path: str, plan: Plan, method: Any, training: FitOptions) -> Outcome:
-    predecessor, _ = run.load(path)
-    job = Job(
-        predecessor=predecessor,
-        plan=plan,
-        init=run.config.plan.init,
-        seed=run.config.run.seed,
-        stage=lambda name: run.stage(name, training),
-    )
-    return load_kind("methods", method.name, key="method.name").compress(job, method)
-
-
-def _truncate(run: Run, path: str, plan: Plan) -> Outcome:
-    """The floor: the truncated model, fine-tuned for as many steps as the successor."""
-    module = load_kind("methods", "finetune", key="method.name")
-    training = run.config.training.model_copy(update=module.defaults({})["training"])
-    return _compress(run, path, plan, module.Options(), training)
 
 
 def _measure(run: Run, paths: dict[str, Path]) -> dict:
@@ -278,16 +271,3 @@ def _size_mb(run: Run, model: nn.Module, path: Path) -> float:
     with quiet(), tempfile.TemporaryDirectory(dir=run.folder, prefix=".weighed.", suffix=".part") as part:
         model.save_pretrained(part)  # type: ignore[operator]
         return size_on_disk_mb(Path(part))
-
-
-def _describe_examples(examples: Examples) -> dict:
-    prepared = examples.prepared
-    return {
-        "name": examples.source.name,
-        "labels": list(examples.source.labels),
-        "score": list(examples.source.score),
-        "train": prepared.train.num_rows,
-        "dev": {name: table.num_rows for name, table in prepared.dev.items()},
-        "dropped": {name: asdict(dropped) for name, dropped in prepared.dropped.items()},
-        "cut": {"train": examples.train.num_cut, **{n: e.num_cut for n, e in examples.scorer.dev.items()}},
-    }

@@ -8,6 +8,8 @@ from torch import nn
 
 import plankwise
 from plankwise.core.hybrid import Hybrid, Rules
+from plankwise.core.slot import state_of
+from plankwise.core.taps import tapped
 from plankwise.errors import PlanError, RunError
 
 
@@ -190,19 +192,78 @@ def test_blocks_in_no_span_are_left_alone(residual):
     assert torch.equal(run(ship, batch), run(collapsed, batch))
 
 
-def test_taps_hold_the_state_after_each_slot(residual):
+def test_taps_hold_the_states_after_the_modules_that_are_named_while_open(residual):
     model, batch = residual
     state = model.stem(batch)
-    expected = []
+    expected = {}
     for index, block in enumerate(model.blocks):
         state = block(state)
         if index % 2:
-            expected.append(state)
+            expected[f"blocks.{index}"] = state
     ship = plankwise.hybrid(model, successors=3)
-    with ship.masked(False), ship.taps() as slots:
+    with ship.masked(False), tapped(ship, expected) as states:
         ship(batch)
-        assert all(torch.equal(slot.tapped, state) for slot, state in zip(slots, expected, strict=True))
-    assert all(slot.tapped is None for slot in slots)
+        assert states.keys() == expected.keys()
+        assert all(torch.equal(states[path], state) for path, state in expected.items())
+    ship(batch)
+    assert not states
+
+
+def test_pairs_hold_what_span_and_successor_make_of_the_same_state_and_the_output_is_the_predecessors(model_and_input):
+    model, batch = model_and_input
+    before = run(model, batch)
+    ship = plankwise.hybrid(model, successors=2)
+    shake(ship)
+    with ship.paired() as slots:
+        assert torch.equal(run(ship, batch), before)
+        pairs = [slot.pair for slot in slots]
+    ship.requires_grad_(False)
+    for slot, pair in zip(ship.plan.slots, pairs, strict=True):
+        place = ship.get_submodule(slot.places[0])
+        assert torch.equal(state_of(place.successor(pair.before)), pair.successor)
+    assert torch.equal(pairs[1].before, pairs[0].span)
+    assert all(slot.pair is None and slot.weight is None for slot in slots)
+
+
+def make_blend(model, **schedule):
+    ship = plankwise.hybrid(
+        model, spans=[[2, 3]], schedule=plankwise.Linear(**schedule), rules=Rules(blend=True, skip=False)
+    )
+    shake(ship)
+    ship.begin(4)
+    return ship.train()
+
+
+def test_blending_adds_the_states_by_the_rate_and_tosses_no_coin(residual):
+    model, batch = residual
+    ship = make_blend(model, start=0.25, full_at=1.0)
+    with ship.paired() as slots:
+        torch.manual_seed(0)
+        ship(batch)
+        pair = slots[0].pair
+    with tapped(ship, ["blocks.3"]) as states:
+        torch.manual_seed(0)  # the same dropout
+        ship(batch)
+        assert torch.equal(states["blocks.3"], torch.lerp(pair.span, pair.successor, 0.25))
+    assert ship.mask == (True,)
+
+
+def test_blending_at_rate_1_and_in_eval_mode_runs_the_successor_alone(residual):
+    model, batch = residual
+    ship = make_blend(model, start=0.5, full_at=0.5).eval()
+    successor = run(ship.collapse(), batch)
+    assert torch.equal(run(ship, batch), successor)
+    ship.get_submodule("blocks.2").block = None  # whoever runs it now fails
+    ship.set_step(2)
+    ship.train()
+    ship(batch)
+
+
+def test_blending_trains_the_successors_alone(residual):
+    model, batch = residual
+    ship = make_blend(model, start=0.5, full_at=1.0)
+    ship(batch).sum().backward()
+    assert {name for name, p in ship.named_parameters() if p.grad is not None} == set(ship.successor_parameters())
 
 
 def test_unfreezing_all_trains_the_rest_only_once_the_rate_is_one(residual):

@@ -10,6 +10,7 @@ import transformers
 
 import plankwise
 from plankwise.errors import PlanError
+from plankwise.families._rule import chains_of
 
 SMALL = {
     "hidden_size": 32,
@@ -143,6 +144,16 @@ def test_installing_slots_changes_no_output_bit(name):
     ship = plankwise.hybrid(model)
     with ship.masked(False):
         assert torch.equal(logits(ship, inputs), before)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_successors_that_run_beside_their_spans_change_no_output_bit_and_copies_of_one_block_give_equal_states(name):
+    model, inputs = make(name)
+    before = logits(model, inputs)
+    ship = plankwise.hybrid(model, spans=[[0], [1]], chains=[chains_of(model)[0].path])
+    with ship.paired() as slots:
+        assert torch.equal(logits(ship, inputs), before)
+        assert all(torch.equal(slot.pair.span, slot.pair.successor) for slot in slots)
 
 
 @pytest.mark.parametrize("init", ["first", "lower", "upper", "spread", "mean", "random"])

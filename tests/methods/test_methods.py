@@ -1,66 +1,30 @@
 """The contract of every method, found by its file: trains a tiny model and yields a successor of the plan's depth."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertForSequenceClassification
 
 from plankwise.config import validate_config
-from plankwise.core.chain import find_chains
-from plankwise.core.plan import even_plan
 from plankwise.kinds import list_kinds, load_kind
-from plankwise.methods._job import Job
-from plankwise.training.stage import StageResult
 
 
-def make_bert():
-    torch.manual_seed(0)
-    return BertForSequenceClassification(
-        BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=32)
-    )
-
-
-class LoopStage:
-    """Stands in for a Stage: a plain loop, so that only the method is tested here."""
-
-    def __init__(self, steps=6):
-        self.steps = steps
-        self.trained = set()
-
-    def run(self, model, callbacks=(), *, settled=lambda: True, describe=lambda: ""):
-        optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
-        state = SimpleNamespace(max_steps=self.steps, global_step=0, log_history=[])
-        before = {name: value.clone() for name, value in model.state_dict().items()}
-        for callback in callbacks:
-            callback.on_train_begin(None, state, None)
-        model.train()
-        ids = torch.arange(40).view(4, 10)
-        for step in range(self.steps):
-            state.global_step = step
-            for callback in callbacks:
-                callback.on_step_begin(None, state, None)
-            model(input_ids=ids, labels=torch.tensor([0, 1, 0, 1])).loss.backward()
-            optimiser.step()
-            optimiser.zero_grad()
-            assert isinstance(describe(), str)
-        self.trained = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
-        return StageResult("loop", self.steps, self.steps, 1.0, 1.0, self.steps, 0.5)
-
-
-def compress(name, **options):
-    module, stage, model = load_kind("methods", name, key="method.name"), LoopStage(), make_bert()
-    job = Job(model, even_plan(find_chains(model), 2), "lower", 0, lambda stage_name: stage)
-    return module.compress(job, module.Options(**options)), stage
+def compress(job, name, **options):
+    module = load_kind("methods", name, key="method.name")
+    return module.compress(job, module.Options(**options))
 
 
 @pytest.mark.parametrize("name", list_kinds("methods"))
-def test_a_method_trains_and_yields_a_successor_of_the_plans_depth(name):
-    outcome, stage = compress(name)
+def test_a_method_trains_and_yields_a_successor_of_the_plans_depth(name, make_job):
+    job = make_job()
+    before = {name: value.clone() for name, value in job.predecessor.state_dict().items()}
+    outcome = compress(job, name)
     assert type(outcome.successor) is BertForSequenceClassification
     assert outcome.successor.config.num_hidden_layers == len(outcome.successor.bert.encoder.layer) == 2
-    assert stage.trained
     assert outcome.stage.steps == 6
+    assert list(outcome.stages) == [outcome.stage.name]
+    after = outcome.successor.state_dict()
+    first = "bert.encoder.layer.0.output.dense.weight"
+    assert not torch.equal(after[first], before[first])
 
 
 @pytest.mark.parametrize("name", list_kinds("methods"))
@@ -71,21 +35,32 @@ def test_a_methods_defaults_name_keys_that_exist(name):
         assert {key: getattr(getattr(config, section), key) for key in values} == values
 
 
-def test_finetuning_trains_all_of_the_truncated_model():
-    outcome, stage = compress("finetune")
-    trainable = {name for name, _ in outcome.successor.named_parameters()}
-    assert trainable - stage.trained == set()
+@pytest.mark.parametrize("name", ["finetune", "kd", "pkd", "layerdrop"])
+def test_a_baseline_trains_all_of_the_successor(name, make_job):
+    job = make_job()
+    before = job.predecessor.state_dict()
+    frozen = {
+        key
+        for key, value in compress(job, name).successor.state_dict().items()
+        if key in before and ".layer." not in key and torch.equal(value, before[key].clone())
+    }
+    assert not frozen or name == "layerdrop"  # layerdrop's predecessor is the model it trains
 
 
-def test_replacing_trains_successors_only():
-    _, stage = compress("replacing", schedule={"kind": "constant", "rate": 1.0})
-    assert all(".successor." in name for name in stage.trained)
+def test_replacing_trains_successors_only(make_job):
+    job = make_job()
+    before = {name: value.clone() for name, value in job.predecessor.state_dict().items() if ".layer." not in name}
+    after = compress(job, "replacing", schedule={"kind": "constant", "rate": 1.0}).successor.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
 
 
-def test_steps_that_replaced_nothing_are_counted():
-    outcome, stage = compress("replacing", schedule={"kind": "constant", "rate": 0.0, "full_at": 0.5})
+def test_steps_that_replaced_nothing_are_counted(make_job):
+    outcome = compress(make_job(), "replacing", schedule={"kind": "constant", "rate": 0.0, "full_at": 0.5})
     assert outcome.skipped_steps == 3
-    assert stage.trained
+
+
+def test_blending_skips_no_step(make_job):
+    assert compress(make_job(), "replacing", mix="blend").skipped_steps == 0
 
 
 def test_mode_reference_sets_the_published_codes_choices_and_each_can_be_set_alone():

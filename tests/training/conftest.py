@@ -1,6 +1,15 @@
+import shutil
+from types import SimpleNamespace
+
+import pyarrow as pa
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification
+from datasets import Dataset
+from rich.console import Console
+from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+
+from plankwise.data.encode import Encoded
+from plankwise.training.stage import Stage
 
 
 class Sentences(torch.utils.data.Dataset):
@@ -38,3 +47,36 @@ def bert():
         max_position_embeddings=32,
     )
     return BertForSequenceClassification(config)
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """24 encoded texts with labels, a tokenizer for them, and stages that train on them."""
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(5, 50))]))
+    tokenizer = BertTokenizer(vocab=str(vocabulary))
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(3, 9, (24,), generator=generator).tolist()
+    rows = [torch.randint(5, 50, (length,), generator=generator).tolist() for length in lengths]
+    columns = {
+        "input_ids": rows,
+        "token_type_ids": [[0] * n for n in lengths],
+        "attention_mask": [[1] * n for n in lengths],
+    }
+    table = pa.table({**columns, "labels": [row[0] % 2 for row in rows]})
+    table = table.cast(pa.schema([(name, pa.list_(pa.int32())) for name in columns] + [("labels", pa.int64())]))
+    train = Encoded(Dataset(table), lengths, 0)
+    folder = tmp_path / "checkpoints"
+
+    def make_stage(name, options, other=None):
+        score = {"score": 0.0}
+        return Stage(
+            name, other or train, lambda model: score, tokenizer, options, folder / name, 3, Console(quiet=True)
+        )
+
+    return SimpleNamespace(
+        train=train,
+        tokenizer=tokenizer,
+        make_stage=make_stage,
+        forget=lambda: shutil.rmtree(folder, ignore_errors=True),
+    )

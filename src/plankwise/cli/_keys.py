@@ -39,10 +39,20 @@ def _table(section: str, options: type[BaseModel] | Any, title: str, usual: Base
     table = Table(title=f"\n{title}", title_justify="left", box=None, show_header=False, pad_edge=False)
     for column in ("key", "default", "meaning"):
         table.add_column(column, overflow="fold", ratio=4 if column == "meaning" else 2)
+    _add_rows(table, section, options, usual)
+    return table
+
+
+def _add_rows(table: Table, section: str, options: type[BaseModel] | Any, usual: BaseModel | None) -> None:
+    from plankwise.config import FitOptions
+
     for name, field in options.model_fields.items():
         value = field.get_default(call_default_factory=True) if usual is None else getattr(usual, name)
-        table.add_row(f"{section}.{name}", "needed" if field.is_required() else _show(value), field.description or "")
-    return table
+        own_keys = isinstance(value, BaseModel) and not isinstance(value, FitOptions)  # those stand under [training]
+        shown = "needed" if field.is_required() else "" if own_keys else _show(value)
+        table.add_row(f"{section}.{name}", shown, field.description or "")
+        if own_keys:
+            _add_rows(table, f"{section}.{name}", type(value), value)
 
 
 def _show(value: Any) -> str:

@@ -29,6 +29,7 @@ class Rules:
     frozen_gradients: bool = False  # gradients are computed for frozen parameters too, and so count when clipping
     idle_momentum: bool = False  # Adam's momentum moves successors in steps in which they were not drawn
     skip: bool = True  # a step that trains nothing runs no forward pass
+    blend: bool = False  # no coin: span and successor both run, and the rate is the successor's weight in their sum
 
 
 @dataclass
@@ -99,7 +100,7 @@ class Hybrid(nn.Module):
         phase = None if voyage.step is None else voyage.step >= voyage.full_step
         voyage.step = step
         voyage.rate = voyage.schedule(step, voyage.num_steps)
-        voyage.mask = draw_mask(voyage.seed, step, voyage.rate, len(voyage.slots))
+        voyage.mask = self._draw(step, voyage.rate)
         if phase != (step >= voyage.full_step):
             self._freeze(self.unfrozen_at(step))
         self._throw_switches()
@@ -113,11 +114,17 @@ class Hybrid(nn.Module):
         """How many of the first `steps` optimiser steps train nothing."""
         voyage = self._voyage
         drawn = (
-            draw_mask(voyage.seed, step, voyage.schedule(step, voyage.num_steps), len(voyage.slots))
+            self._draw(step, voyage.schedule(step, voyage.num_steps))
             for step in range(steps)
             if not self.unfrozen_at(step)
         )
         return sum(not any(mask) for mask in drawn)
+
+    def _draw(self, step: int, rate: float) -> tuple[bool, ...]:
+        voyage = self._voyage
+        if voyage.rules.blend:
+            return (rate > 0,) * len(voyage.slots)
+        return draw_mask(voyage.seed, step, rate, len(voyage.slots))
 
     @contextmanager
     def masked(self, mask: Collection[bool] | bool) -> Iterator[None]:
@@ -139,16 +146,17 @@ class Hybrid(nn.Module):
             self._throw_switches()
 
     @contextmanager
-    def taps(self) -> Iterator[list[Replaceable]]:
-        """While open, each slot keeps the state after it in `tapped`, whatever ran there."""
+    def paired(self) -> Iterator[list[Replaceable]]:
+        """While open, the predecessor runs, and each successor beside its span on the same input: see each slot's `pair`."""
         slots = self._voyage.slots
-        for slot in slots:
-            slot.tapping = True
-        try:
-            yield slots
-        finally:
+        with self.masked(False):
             for slot in slots:
-                slot.tapping, slot.tapped = False, None
+                slot.pairing, slot.weight = True, 0.0
+            try:
+                yield slots
+            finally:
+                for slot in slots:
+                    slot.pairing, slot.pair, slot.weight = False, None, None
 
     def collapse(self) -> nn.Module:
         """The successor alone, as a new model of the predecessor's class; the hybrid stays as it is."""
@@ -179,8 +187,11 @@ class Hybrid(nn.Module):
     def _throw_switches(self) -> None:
         voyage = self._voyage
         mask = voyage.forced or (voyage.mask if self.training else (True,) * len(voyage.slots))
+        both = voyage.rules.blend and self.training and voyage.forced is None and 0 < voyage.rate < 1
         for slot, replaced in zip(voyage.slots, mask or (False,) * len(voyage.slots), strict=True):
             slot.replaced = replaced
+            if not slot.pairing:
+                slot.weight = voyage.rate if both else None
 
     def _freeze(self, unfrozen: Collection[str]) -> None:
         rules = self._voyage.rules

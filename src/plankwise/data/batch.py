@@ -1,9 +1,14 @@
 """Batches of texts of like length, in an order that depends on the seed and the epoch alone."""
 
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import Sampler
+from transformers import DataCollatorWithPadding
+
+from plankwise.data.encode import Encoded
 
 POOL = 50  # batches whose texts are sorted by length together: more means less padding and less chance
 
@@ -34,3 +39,20 @@ class LengthSampler(Sampler[int]):
         for index in torch.randperm(len(batches), generator=generator).tolist():
             yield from batches[index].tolist()
         yield from order[full:].tolist()
+
+
+def without_labels(encoded: Encoded) -> Encoded:
+    """The same texts alone."""
+    kept = [name for name in encoded.dataset.column_names if name != "labels"]
+    return Encoded(encoded.dataset.select_columns(kept), encoded.lengths, encoded.num_cut)
+
+
+def sorted_batches(encoded: Encoded, tokenizer: Any, batch_size: int) -> Iterator[tuple[np.ndarray, Any]]:
+    """Every text once, the longest first, padded to the longest of its batch: the rows' numbers, and the model's inputs."""
+    texts = without_labels(encoded).dataset
+    collate = DataCollatorWithPadding(tokenizer)
+    order = np.argsort(encoded.lengths, kind="stable")[::-1]
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        columns = texts[rows.tolist()]
+        yield rows, collate([dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)])

@@ -7,12 +7,13 @@ trains everything.
 from typing import Any, Literal
 
 from pydantic import Field
+from torch import nn
 
 from plankwise import config
 from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import Constant
 from plankwise.methods._job import Job, Outcome
-from plankwise.training.ship import build_successors, launch
+from plankwise.training.ship import launch
 
 
 class Options(config.Options):
@@ -26,8 +27,12 @@ def defaults(section: dict[str, Any]) -> dict[str, dict]:
 
 def compress(job: Job, options: Options) -> Outcome:
     """Truncates the predecessor by the plan and trains all of it on the task's loss."""
-    successors = build_successors(job.predecessor, job.plan, init=job.init, seed=job.seed)
+    start = job.start()
+    truncated = truncate(job, start.successors)
+    return start.outcome(truncated, start.stage("truncated").run(truncated))
+
+
+def truncate(job: Job, successors: list[nn.Module]) -> nn.Module:
+    """The predecessor with the successors in place of their spans; the job's own predecessor becomes a hybrid."""
     ship = launch(job.predecessor, job.plan, successors, Constant(rate=1), seed=job.seed, unfreeze="all", rules=Rules())
-    truncated = ship.collapse()
-    result = job.stage("truncated").run(truncated)
-    return Outcome(truncated, result)
+    return ship.collapse()

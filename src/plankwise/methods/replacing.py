@@ -6,6 +6,9 @@ on the task's own loss. Once the rate is 1 the successors alone are fine-tuned, 
 Mode `reference` does what the published code does instead: gradients of frozen weights count when clipping, momentum moves
 successors that were not drawn, dropout is active in frozen modules, successors start from the first blocks, the learning rate
 falls linearly from the first step. One difference stays: masks are drawn once per optimiser step, not per micro-batch.
+
+Two things that the paper does not do: `alpha` adds the predecessor's logits as a second target, and `mix = "blend"` runs span and
+successor both and adds their states, the successor's with the rate as its weight, instead of tossing a coin (as VCON does).
 """
 
 from typing import Any, Literal
@@ -16,7 +19,9 @@ from plankwise import config
 from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import Linear, Schedule, describe_schedule, make_schedule
 from plankwise.methods._job import Job, Outcome
-from plankwise.training.ship import Unfreeze, build_successors, launch
+from plankwise.methods._losses import distilling
+from plankwise.training.ship import Unfreeze, launch
+from plankwise.training.targets import read_logits
 
 MODES: dict[str, dict[str, Any]] = {
     "clean": {
@@ -48,6 +53,9 @@ class Options(config.Options):
     clip_scope: Literal["trained", "all"] = Field("trained", description="whose gradients count when clipping")
     idle_momentum: bool = Field(False, description="momentum moves successors that were not drawn")
     frozen_dropout: bool = Field(False, description="dropout is active in frozen modules")
+    alpha: float = Field(0.0, ge=0, le=1, description="weight of the predecessor's logits; the labels have the rest")
+    T: float = Field(5.0, gt=0, description="temperature of the predecessor's logits")
+    mix: Literal["coin", "blend"] = Field("coin", description="one of span and successor runs, or both, by weight")
 
     @model_validator(mode="before")
     @classmethod
@@ -73,24 +81,31 @@ def defaults(section: dict[str, Any]) -> dict[str, dict]:
 
 def compress(job: Job, options: Options) -> Outcome:
     """Trains the successors in place of their spans, then takes the predecessor out."""
-    successors = build_successors(job.predecessor, job.plan, init=job.init, seed=job.seed)
+    start = job.start()
+    stage = start.stage("replacing")
+    targets = stage.targets(job.predecessor, read_logits) if options.alpha else None
     rules = Rules(
         frozen_dropout=options.frozen_dropout,
         frozen_gradients=options.clip_scope == "all",
         idle_momentum=options.idle_momentum,
+        blend=options.mix == "blend",
     )
     ship = launch(
         job.predecessor,
         job.plan,
-        successors,
+        start.successors,
         options.schedule,
         seed=job.seed,
         unfreeze=options.unfreeze,
         rules=rules,
     )
-    stage = job.stage("replacing")
     result = stage.run(
-        ship, [ship.callback()], settled=lambda: ship.settled, describe=lambda: f"rate {ship.rate:.2f}  "
+        ship,
+        [ship.callback()],
+        objective=distilling(targets, options.alpha, options.T) if targets else None,
+        settled=lambda: ship.settled,
+        describe=lambda: f"rate {ship.rate:.2f}  ",
     )
     ship.begin(result.max_steps)
-    return Outcome(ship.collapse(), result, ship.count_skipped(result.steps))
+    notes = {"targets": targets.to_json(stage.passes)} if targets else {}
+    return start.outcome(ship.collapse(), result, skipped_steps=ship.count_skipped(result.steps), **notes)

@@ -20,7 +20,8 @@ from plankwise.families._quiet import quiet
 from plankwise.files import write_text
 from plankwise.training.callbacks import BEST, BestKeeper, ProgressShower
 from plankwise.training.checkpoint import list_checkpoints, load_weights
-from plankwise.training.trainer import Score, StageTrainer
+from plankwise.training.targets import Read, Targets, compute_targets
+from plankwise.training.trainer import Objective, Score, StageTrainer, with_rows
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,14 @@ class Stage:
         model: nn.Module,
         callbacks: list[TrainerCallback] | None = None,
         *,
+        objective: Objective | None = None,
         settled: Callable[[], bool] = lambda: True,
         describe: Callable[[], str] = lambda: "",
     ) -> StageResult:
         """Trains the model in place; goes on from the folder's last checkpoint if there is one.
+
+        The loss is the model's own, or `objective(model, inputs, rows)`: the mean over a batch, whose examples stand at `rows`
+        of the training set.
 
         Raises:
             RunError: the loss is no number, a checkpoint is damaged, or the disk is full.
@@ -75,9 +80,10 @@ class Stage:
             sampler=LengthSampler(self.train.lengths, self.options.batch_size, self.seed),
             score=_timed(self.score),
             trained=trained,
+            objective=objective,
             model=model,
             args=self._arguments(),
-            train_dataset=self.train.dataset,
+            train_dataset=self.train.dataset if objective is None else with_rows(self.train.dataset),
             data_collator=DataCollatorWithPadding(self.tokenizer),
             callbacks=[*(callbacks or []), keeper, shower],
         )
@@ -116,9 +122,26 @@ class Stage:
         return math.ceil(self.options.batch_size / self.options.accumulation)
 
     @property
+    def _steps_per_epoch(self) -> int:
+        return math.ceil(math.ceil(len(self.train.lengths) / self._micro_batch) / self.options.accumulation)
+
+    @property
+    def num_steps(self) -> int:
+        """Optimiser steps, if nothing stops it early."""
+        return self.options.max_steps or math.ceil(self.options.epochs * self._steps_per_epoch)
+
+    @property
+    def passes(self) -> float:
+        """How often each training example is seen."""
+        return self.num_steps / self._steps_per_epoch
+
+    @property
     def _evaluate_every(self) -> int:
-        steps_per_epoch = math.ceil(math.ceil(len(self.train.lengths) / self._micro_batch) / self.options.accumulation)
-        return self.options.evaluate_every or steps_per_epoch
+        return self.options.evaluate_every or self._steps_per_epoch
+
+    def targets(self, model: nn.Module, read: Read) -> Targets:
+        """What `read` takes from the model's outputs on the training examples, each run once."""
+        return compute_targets(model, self.train, self.tokenizer, read, self.folder)
 
     def _arguments(self) -> TrainingArguments:
         options = self.options

@@ -16,18 +16,49 @@ from plankwise.files import whole_folder
 from plankwise.training import checkpoint
 
 Score = Callable[[nn.Module], dict[str, float]]
+Objective = Callable[[nn.Module, dict[str, torch.Tensor], torch.Tensor], torch.Tensor]
+
+ROW = "row"  # the column with an example's place in the training set
+
+
+def with_rows(dataset: Any) -> Any:
+    """The dataset with each example's place in it."""
+    return dataset.add_column(ROW, list(range(len(dataset))))
 
 
 class StageTrainer(Trainer):
-    """One stage's Trainer; `trained` names the parameters that the stage may change."""
+    """One stage's Trainer; `trained` names the parameters that the stage may change, `objective` is the loss if not the model's."""
 
-    def __init__(self, *, sampler: LengthSampler, score: Score, trained: set[str], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        sampler: LengthSampler,
+        score: Score,
+        trained: set[str],
+        objective: Objective | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.model: nn.Module
         self.folder = Path(str(self.args.output_dir))
         self.sampler = sampler
         self.score = score
         self.trained = trained
+        self.objective: Objective | None = objective
+        if objective is not None:
+            self.loss_is_scaled_for_ga = False  # a mean over the micro-batch
+
+    def _set_signature_columns_if_needed(self) -> None:
+        super()._set_signature_columns_if_needed()
+        columns: Any = self._signature_columns
+        if ROW not in columns:
+            columns.append(ROW)
+
+    def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if self.objective is None:
+            return super().compute_loss(model, inputs, *args, **kwargs)
+        rows = inputs.pop(ROW)
+        return self.objective(model, inputs, rows)
 
     def _get_train_sampler(self, train_dataset: Any = None) -> LengthSampler:
         return self.sampler

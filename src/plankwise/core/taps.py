@@ -1,0 +1,30 @@
+"""Taps: the states that flow out of any modules of a model, whatever family it is and whatever ran there."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from plankwise.core.slot import state_of
+
+
+@contextmanager
+def tapped(model: nn.Module, paths: Iterable[str]) -> Iterator[dict[str, torch.Tensor]]:
+    """While open, each forward pass puts the states after the modules at `paths` into the mapping that is given."""
+    states: dict[str, torch.Tensor] = {}
+
+    def keep(path: str) -> Any:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            states[path] = state_of(output)
+
+        return hook
+
+    handles = [model.get_submodule(path).register_forward_hook(keep(path)) for path in paths]
+    try:
+        yield states
+    finally:
+        for handle in handles:
+            handle.remove()
+        states.clear()

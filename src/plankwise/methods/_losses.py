@@ -1,0 +1,45 @@
+"""The losses of distillation: logits (Hinton et al. 2015) and patient layers (Sun et al. 2019)."""
+
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from plankwise.training.targets import Targets
+from plankwise.training.trainer import Objective
+
+Reduction = Literal["batchmean", "mean"]
+
+
+def kd_loss(logits: torch.Tensor, target: torch.Tensor, T: float, reduction: Reduction = "batchmean") -> torch.Tensor:  # noqa: N803
+    """T² · KL(softmax(target / T) || softmax(logits / T)); for a number, the squared difference.
+
+    `batchmean` is the mean over examples; `mean`, as PKD's code has it, also divides by the number of classes.
+    """
+    if logits.shape[-1] == 1:
+        return functional.mse_loss(logits, target)
+    log_p, log_q = functional.log_softmax(target / T, -1), functional.log_softmax(logits / T, -1)
+    divergence = functional.kl_div(log_q, log_p, reduction="batchmean", log_target=True)
+    return T**2 * (divergence if reduction == "batchmean" else divergence / logits.shape[-1])
+
+
+def pt_loss(states: torch.Tensor, targets: torch.Tensor, *, normalise: bool) -> torch.Tensor:
+    """The mean squared difference of states (examples, layers, width), each divided by its length first if `normalise`."""
+    if normalise:
+        states, targets = functional.normalize(states, dim=-1), functional.normalize(targets, dim=-1)
+    return functional.mse_loss(states, targets)
+
+
+def distilling(targets: Targets, alpha: float, T: float, reduction: Reduction = "batchmean") -> Objective:  # noqa: N803
+    """(1 − alpha) · the task's loss + alpha · the distance from the predecessor's logits."""
+
+    def objective(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+        output: Any = model(**inputs)
+        if output.get("logits") is None:
+            return output["loss"]  # a step that trains nothing
+        return (1 - alpha) * output["loss"] + alpha * kd_loss(
+            output["logits"], targets.take("logits", rows), T, reduction
+        )
+
+    return objective

@@ -1,0 +1,39 @@
+"""Vanilla knowledge distillation (Hinton et al. 2015): the truncated model learns labels and the predecessor's logits.
+
+L = (1 − alpha) · task's loss + alpha · T² · KL(predecessor's softmax at T || student's softmax at T). For a task on numbers the
+second term is the squared difference from the predecessor's answer.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from plankwise import config
+from plankwise.methods._job import Job, Outcome
+from plankwise.methods._losses import distilling
+from plankwise.methods.finetune import truncate
+from plankwise.training.targets import read_logits
+
+
+class Options(config.Options):
+    name: Literal["kd"] = Field("kd", description="this method")
+    alpha: float = Field(0.5, ge=0, le=1, description="weight of the predecessor's logits; the labels have the rest")
+    T: float = Field(5.0, gt=0, description="temperature")
+    reduction: Literal["batchmean", "mean"] = Field(
+        "batchmean", description="the divergence per example, or, as PKD's code has it, per example and class"
+    )
+
+
+def defaults(section: dict[str, Any]) -> dict[str, dict]:
+    """What this method changes in the defaults of other sections."""
+    return {"training": {"learning_rate": 5e-5, "warmup_share": 0.1}}
+
+
+def compress(job: Job, options: Options) -> Outcome:
+    """Truncates the predecessor by the plan and trains all of it on labels and logits."""
+    start = job.start()
+    stage = start.stage("kd")
+    targets = stage.targets(job.predecessor, read_logits)
+    student = truncate(job, start.successors)
+    result = stage.run(student, objective=distilling(targets, options.alpha, options.T, options.reduction))
+    return start.outcome(student, result, targets=targets.to_json(stage.passes))

@@ -1,0 +1,133 @@
+"""The fitted start, after LIT (Koratana et al. 2019): each successor learns its own span before any coin is tossed.
+
+The frozen predecessor runs on the training texts; each successor is given its span's input and learns its span's output, by
+||scc(x) − prd(x)||² / ||prd(x) − x||² over the tokens that are not padding. No label is read. A successor that hands its input
+through has error 1, the span itself 0. All are fitted at once: their losses share nothing but one pass of the predecessor.
+"""
+
+import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from datasets import concatenate_datasets
+from torch import nn
+
+from plankwise.core.hybrid import Rules
+from plankwise.core.plan import Plan
+from plankwise.core.schedule import Constant
+from plankwise.core.slot import Pair, Replaceable
+from plankwise.data.batch import sorted_batches, without_labels
+from plankwise.data.encode import Encoded, encode
+from plankwise.errors import DataError
+from plankwise.training.ship import launch
+from plankwise.training.stage import Stage, StageResult
+
+HELD_OUT = 512  # dev texts, at most, that the error is measured on
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What fitting took and gave: each successor's relative error on held-out texts, by slot."""
+
+    stage: StageResult
+    texts: int
+    before: list[float]
+    after: list[float]
+
+    def to_json(self) -> dict:
+        return {"texts": self.texts, "relative_error_before": self.before, "relative_error": self.after}
+
+
+def fit(predecessor: nn.Module, plan: Plan, successors: list[nn.Module], stage: Stage, held_out: Encoded) -> Fit:
+    """Fits the successors in place on the stage's texts, for as many steps as it says; the predecessor is only read.
+
+    Raises:
+        RunError: as a stage does.
+    """
+    ship: Any = launch(
+        copy.deepcopy(predecessor),
+        plan,
+        successors,
+        Constant(rate=1),
+        seed=stage.seed,
+        unfreeze="nothing",
+        rules=Rules(skip=False),
+    )
+    ship.begin(num_steps=1)
+    held_out = _head(held_out, HELD_OUT)
+
+    def objective(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+        model(**inputs)
+        return torch.stack([relative_error(*squares(slot.pair, inputs)) for slot in slots]).mean()  # type: ignore[arg-type]
+
+    def errors() -> list[float]:
+        return measure_errors(ship, slots, held_out, stage.tokenizer)
+
+    with ship.paired() as slots:
+        before = errors()
+        only_texts = replace(
+            stage, train=without_labels(stage.train), score=lambda model: {"score": -float(np.mean(errors()))}
+        )
+        result = only_texts.run(ship, objective=objective)
+        return Fit(result, len(stage.train.lengths), before, errors())
+
+
+def squares(pair: Pair, inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """||scc(x) − prd(x)||² and ||prd(x) − x||², each summed over the tokens that are not padding."""
+    missed = (pair.successor - pair.span).float().square().sum(-1)
+    moved = (pair.span - pair.before).float().square().sum(-1)
+    mask = inputs.get("attention_mask")
+    if mask is not None and mask.shape == missed.shape:
+        missed, moved = missed * mask, moved * mask
+    return missed.sum(), moved.sum()
+
+
+def relative_error(missed: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+    return missed / moved.clamp_min(torch.finfo(torch.float32).tiny)
+
+
+def measure_errors(ship: Any, slots: list[Replaceable], texts: Encoded, tokenizer: Any) -> list[float]:
+    """Each slot's relative error over all texts, in eval mode."""
+    ship.eval()
+    device = next(ship.parameters()).device
+    totals = torch.zeros(len(slots), 2)
+    with torch.inference_mode():
+        for _, batch in sorted_batches(texts, tokenizer, batch_size=64):
+            inputs = batch.to(device)
+            ship(**inputs)
+            totals += torch.stack([torch.stack(squares(slot.pair, inputs)) for slot in slots]).cpu()  # type: ignore[arg-type]
+    return relative_error(*totals.T).tolist()
+
+
+def read_texts(path: str) -> list[str]:
+    """The texts of a text file, one a line; empty lines are left out.
+
+    Raises:
+        DataError: the file cannot be read as utf-8, or has no texts.
+    """
+    try:
+        lines = Path(path).expanduser().read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"plan.fitting.texts is {path}, which cannot be read ({error}); give a utf-8 text file with one text a line"
+        ) from None
+    texts = [line.strip() for line in lines if line.strip()]
+    if not texts:
+        raise DataError(f"plan.fitting.texts is {path}, which has no texts; give a file with one text a line")
+    return texts
+
+
+def add_texts(train: Encoded, texts: list[str], tokenizer: Any, max_length: int) -> Encoded:
+    """The training texts and more of them, without labels."""
+    more = encode(pa.table({"text": texts}), tokenizer, max_length)
+    joined = concatenate_datasets([without_labels(train).dataset, more.dataset])
+    return Encoded(joined, [*train.lengths, *more.lengths], train.num_cut + more.num_cut)
+
+
+def _head(encoded: Encoded, most: int) -> Encoded:
+    rows = range(min(most, len(encoded.lengths)))
+    return Encoded(encoded.dataset.select(rows), encoded.lengths[:most], encoded.num_cut)

@@ -1,0 +1,80 @@
+"""Targets: what the frozen predecessor says of each training example, computed once, kept in memory or on disk by size."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from plankwise.data.batch import sorted_batches
+from plankwise.data.encode import Encoded
+from plankwise.files import whole_file
+
+MEMORY_MB = 1024  # more than this is kept on disk
+BATCH_SIZE = 64
+
+Read = Callable[[nn.Module, dict[str, torch.Tensor]], dict[str, torch.Tensor]]  # named tensors, one row an example
+
+
+class Targets:
+    """Named arrays with a row for each training example."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], seconds: float, *, on_disk: bool) -> None:
+        self.arrays = arrays
+        self.seconds = seconds
+        self.on_disk = on_disk
+
+    def take(self, name: str, rows: torch.Tensor) -> torch.Tensor:
+        """The rows of one array, on the device that the numbers of the rows are on."""
+        return torch.from_numpy(np.array(self.arrays[name][rows.cpu().numpy()])).to(rows.device)
+
+    def to_json(self, passes: float) -> dict:
+        """What the record says; `passes`: how often training asks for each example."""
+        saved = max(0, math.ceil(passes) - 1)
+        return {
+            "names": list(self.arrays),
+            "kept": "disk" if self.on_disk else "memory",
+            "mb": sum(array.nbytes for array in self.arrays.values()) / 2**20,
+            "seconds": self.seconds,
+            "passes_saved": saved,
+            "seconds_saved": saved * self.seconds,
+        }
+
+
+def compute_targets(model: nn.Module, train: Encoded, tokenizer: Any, read: Read, folder: Path) -> Targets:
+    """Runs the model in eval mode over all examples, the longest first, and keeps what `read` takes from each batch.
+
+    Raises:
+        RunError: the targets need the disk, and it is full.
+    """
+    started = time.monotonic()
+    model.eval()
+    device = next(model.parameters()).device
+    arrays: dict[str, np.ndarray] = {}
+    on_disk = False
+    with torch.inference_mode():
+        for rows, batch in sorted_batches(train, tokenizer, BATCH_SIZE):
+            found = {name: value.float().cpu().numpy() for name, value in read(model, batch.to(device)).items()}
+            if not arrays:
+                shapes = {name: (len(train.lengths), *value.shape[1:]) for name, value in found.items()}
+                on_disk = sum(4 * math.prod(shape) for shape in shapes.values()) > MEMORY_MB * 2**20
+                arrays = {name: _make_array(folder / f"{name}.npy", shape, on_disk) for name, shape in shapes.items()}
+            for name, value in found.items():
+                arrays[name][rows] = value
+    return Targets(arrays, time.monotonic() - started, on_disk=on_disk)
+
+
+def _make_array(path: Path, shape: tuple[int, ...], on_disk: bool) -> np.ndarray:
+    if not on_disk:
+        return np.empty(shape, np.float32)
+    with whole_file(path) as part:
+        np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=shape)
+    return np.lib.format.open_memmap(path, mode="r+")
+
+
+def read_logits(model: nn.Module, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {"logits": model(**inputs).logits}

@@ -1,0 +1,91 @@
+"""The fitted start: its error on numbers worked out by hand, what it trains, and what it must not read."""
+
+import copy
+
+import pytest
+import torch
+
+from plankwise.config import FitOptions
+from plankwise.core.chain import find_chains
+from plankwise.core.plan import even_plan, listed_plan
+from plankwise.core.slot import Pair
+from plankwise.data.batch import without_labels
+from plankwise.errors import DataError
+from plankwise.training.fitting import add_texts, fit, read_texts, relative_error, squares
+from plankwise.training.ship import build_successors
+
+
+def error(pair, mask=None):
+    return relative_error(*squares(pair, {} if mask is None else {"attention_mask": torch.tensor(mask)})).item()
+
+
+def test_the_error_is_what_the_successor_misses_over_what_the_span_moves():
+    before = torch.tensor([[[0.0, 0.0], [1.0, 1.0]]])
+    span = torch.tensor([[[3.0, 4.0], [1.0, 2.0]]])
+    successor = torch.tensor([[[3.0, 3.0], [4.0, 2.0]]])
+    pair = Pair(before, span, successor)
+    assert error(pair) == pytest.approx((1 + 9) / (25 + 1))
+    assert error(pair, [[1, 0]]) == pytest.approx(1 / 25)  # the second token is padding
+
+
+def test_handing_the_state_through_has_error_1_and_the_span_itself_0():
+    before, span = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
+    assert error(Pair(before, span, before)) == pytest.approx(1.0)
+    assert error(Pair(before, span, span)) == 0.0
+
+
+@pytest.fixture
+def fitted(bert, texts):
+    """Fits two successors of a BERT of 4 layers; gives what came out and the models."""
+
+    def run(train=None, plan=None, **options):
+        plan = plan or even_plan(find_chains(bert), 2)
+        successors = build_successors(bert, plan, init="lower", seed=0)
+        options = FitOptions(
+            **{"max_steps": 60, "batch_size": 8, "learning_rate": 3e-3, "evaluate_every": 60, **options}
+        )
+        stage = texts.make_stage("fitting", options, train)
+        return fit(bert, plan, successors, stage, texts.train), successors
+
+    return run
+
+
+def test_fitting_lowers_every_successors_error_and_leaves_the_predecessor_as_it_was(fitted, bert):
+    before = copy.deepcopy(bert.state_dict())
+    result, _ = fitted()
+    assert all(after < 0.5 * start for after, start in zip(result.after, result.before, strict=True))
+    assert all(torch.equal(value, before[name]) for name, value in bert.state_dict().items())
+    assert result.stage.best_score == pytest.approx(-sum(result.after) / 2)
+
+
+def test_copies_of_spans_of_one_block_have_error_0_before_any_step(fitted, bert):
+    result, _ = fitted(plan=listed_plan(find_chains(bert), [[0], [1]]), max_steps=1)
+    assert result.before == [0.0, 0.0]
+
+
+def test_no_label_is_read(fitted, texts):
+    _, with_them = fitted(max_steps=3)
+    texts.forget()
+    _, without = fitted(train=without_labels(texts.train), max_steps=3)
+    for ours, theirs in zip(with_them, without, strict=True):
+        assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in ours.state_dict().items())
+
+
+def test_more_texts_join_the_training_texts(texts, tmp_path):
+    path = tmp_path / "more.txt"
+    path.write_text("11 12\n\n  13 \n", "utf-8")
+    joined = add_texts(texts.train, read_texts(str(path)), texts.tokenizer, max_length=16)
+    assert joined.lengths == [*texts.train.lengths, 4, 3]  # with [CLS] and [SEP]
+    assert "labels" not in joined.dataset.column_names
+    assert len(joined.dataset) == len(joined.lengths)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "cannot be read"), (b"\xff\xfe", "cannot be read"), (b"\n \n", "no texts")]
+)
+def test_a_file_without_texts_is_named(tmp_path, content, why):
+    path = tmp_path / "more.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=f"plan.fitting.texts is .*more.txt, which .*{why}.*one text a line"):
+        read_texts(str(path))

@@ -1,0 +1,41 @@
+"""What the frozen predecessor says of the examples: computed once, in eval mode, in memory or on disk."""
+
+import numpy as np
+import pytest
+import torch
+
+from plankwise.training import targets as module
+from plankwise.training.targets import Targets, compute_targets, read_logits
+
+
+@pytest.fixture
+def dropping_bert(bert):
+    """In training mode, where dropout would make every pass different."""
+    return bert.train()
+
+
+def test_each_example_has_what_the_model_says_of_it_alone(dropping_bert, texts, tmp_path):
+    targets = compute_targets(dropping_bert, texts.train, texts.tokenizer, read_logits, tmp_path)
+    rows = torch.tensor([7, 0, 11])
+    with torch.no_grad():
+        alone = [
+            dropping_bert.eval()(torch.tensor([texts.train.dataset[row]["input_ids"]])).logits[0] for row in [7, 0, 11]
+        ]
+    torch.testing.assert_close(targets.take("logits", rows), torch.stack(alone))
+
+
+def test_more_than_memory_allows_is_kept_on_disk_and_is_the_same(bert, texts, tmp_path, monkeypatch):
+    in_memory = compute_targets(bert, texts.train, texts.tokenizer, read_logits, tmp_path)
+    monkeypatch.setattr(module, "MEMORY_MB", 0)
+    on_disk = compute_targets(bert, texts.train, texts.tokenizer, read_logits, tmp_path)
+    rows = torch.arange(len(texts.train.lengths))
+    assert torch.equal(in_memory.take("logits", rows), on_disk.take("logits", rows))
+    assert {path.name for path in tmp_path.iterdir()} == {"vocab.txt", "logits.npy"}
+    assert (in_memory.to_json(1)["kept"], on_disk.to_json(1)["kept"]) == ("memory", "disk")
+
+
+def test_the_record_says_what_keeping_them_saved():
+    targets = Targets({"logits": np.zeros((2**18, 2), np.float32)}, seconds=3.0, on_disk=False)
+    said = targets.to_json(passes=4.5)
+    assert (said["passes_saved"], said["seconds_saved"], said["mb"], said["names"]) == (4, 12.0, 2.0, ["logits"])
+    assert targets.to_json(passes=0.5)["passes_saved"] == 0
