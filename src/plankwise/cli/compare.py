@@ -1,0 +1,85 @@
+"""Compare methods: one table from the same predecessor, examples and budget, over several seeds.
+
+Example: plankwise compare recipes/reviews.toml --methods finetune,kd,replacing --seeds 3
+
+Rows of your own: --variant "replacing+kd: method.name=replacing method.alpha=0.5"; several recipes are several tasks.
+
+A comparison that was stopped goes on when the same command is given again.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from plankwise.cli._keys import KeysCommand
+
+if TYPE_CHECKING:
+    from plankwise.comparison.grid import Variant
+
+NEEDS_ARGUMENTS = True
+COMMAND_CLASS = KeysCommand
+
+
+def command(
+    recipes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RECIPE... [KEY=VALUE]...",
+            help="TOML files with the sections below, one a task; then keys to set otherwise than they do",
+            show_default=False,
+        ),
+    ],
+    methods: Annotated[
+        str | None,
+        typer.Option(help="a row each, with commas between; see `plankwise list methods`", show_default="all"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="how many; they are 0, 1, 2 and so on")] = 5,
+    variant: Annotated[
+        list[str] | None, typer.Option(help="one more row: 'LABEL: KEY=VALUE KEY=VALUE'; may be repeated")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="where all is written", show_default="runs/compare-RECIPES")
+    ] = None,
+) -> None:
+    from plankwise.cli._console import open_console
+    from plankwise.comparison.grid import Variant, run_grid
+    from plankwise.comparison.tables import show_tables, tabulate, write_tables
+    from plankwise.config import load_data
+    from plankwise.errors import ConfigError
+    from plankwise.kinds import list_kinds
+
+    if seeds < 1:
+        raise ConfigError(f"--seeds is {seeds}; give 1 or more")
+    overrides = [text for text in recipes if "=" in text and not Path(text).is_file()]
+    paths = [Path(text) for text in recipes if text not in overrides]
+    names = (
+        list_kinds("methods") if methods is None else [name.strip() for name in methods.split(",") if methods.strip()]
+    )
+    rows = [Variant(name, (f"method.name={name}",)) for name in names] + [_read_variant(text) for text in variant or []]
+    data = [load_data(path, overrides) for path in paths]
+    place = folder or Path("runs") / f"compare-{'+'.join(path.stem for path in paths)}"
+
+    console = open_console()
+    tasks = run_grid(data, rows, range(seeds), place, console)
+    tables = [tabulate(task) for task in tasks]
+    written = write_tables(tables, place)
+    show_tables(tables, console)
+    console.print(f"tables: {written}", soft_wrap=True)
+    if any(cell.failure is not None for task in tasks for cell in task.cells):
+        raise typer.Exit(1)
+
+
+def _read_variant(text: str) -> "Variant":
+    import re
+
+    from plankwise.comparison.grid import Variant
+    from plankwise.errors import ConfigError
+
+    label, colon, rest = text.partition(":")
+    if not colon or "=" in label:
+        raise ConfigError(
+            f"--variant is {text!r}; write a label, a colon and keys, for example 'wide: plan.successors=4'"
+        )
+    # A value may hold blanks, as in method.schedule={kind='slope', k=0.1}; the next key is told by its dot.
+    return Variant(label.strip(), tuple(filter(None, re.split(r"\s+(?=\w+(?:\.\w+)+=)", rest.strip()))))

@@ -1,0 +1,1 @@
+"""Methods side by side: same predecessor, same examples, same budget, several seeds."""

@@ -1,0 +1,298 @@
+"""A comparison as tables: on the terminal, and as table.md, table.csv and table.json."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from plankwise.comparison.grid import PREDECESSOR, Cell, TaskResult
+from plankwise.comparison.statistics import Comparison, Summary, choose_baseline, compare_rows, macro, summarise
+from plankwise.evaluation.metrics import retained
+from plankwise.files import write_text
+from plankwise.record import describe_machine
+
+WIDTH = 100
+COLUMNS = ("median", "spread", "best", "retained", "seconds", "params", "latency", "speed-up")
+MEANING = (
+    "median, spread (highest less lowest) and best are over the seeds; retained is the median's share of the predecessor's "
+    "score; seconds are of training, mean over the seeds; p is of a paired randomisation test over the dev examples, "
+    "Holm-corrected over the rows of a table"
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of one task's table; a row without a summary has failed in all seeds."""
+
+    label: str
+    summary: Summary | None
+    parameters: int | None
+    latency_ms: float | None
+    speedup: float | None
+    verdict: str
+    comparison: Comparison | None = None
+    own_budget: bool = False
+    failure: str = ""  # which seeds failed, and why
+
+    @property
+    def name(self) -> str:
+        return f"{self.label}, own budget" if self.own_budget else self.label
+
+
+@dataclass(frozen=True)
+class TaskTable:
+    task: TaskResult
+    rows: list[Row]  # the predecessor first
+    baseline: str | None
+
+    @property
+    def title(self) -> str:
+        seeds = len({cell.seed for cell in self.task.cells})
+        scores = " and ".join(self.task.score_names)
+        return f"{self.task.name}: score is {scores} on dev, {seeds} seed{'s' if seeds > 1 else ''}"
+
+
+def tabulate(task: TaskResult) -> TaskTable:
+    """The rows of one task, each compared with the best baseline."""
+    good = {label: [cell for cell in task.cells_of(label) if cell.failure is None] for label in task.configs}
+    summaries = {
+        label: summarise([c.score for c in cells], [c.seconds for c in cells], task.predecessor["score"])  # type: ignore[misc]
+        for label, cells in good.items()
+        if cells
+    }
+    methods = {label: config.method.name for label, config in task.configs.items()}
+    baseline = choose_baseline({label: summary.median for label, summary in summaries.items()}, methods)
+    outputs = {label: {cell.seed: cell.outputs for cell in good[label]} for label in summaries}
+    compared = {} if baseline is None else compare_rows(task.scorer, outputs, baseline)
+
+    def row(label: str) -> Row:
+        failed = _failures(task.cells_of(label))
+        verdict = compared[label].verdict if label in compared else "no seed in common with the baseline"
+        if label == baseline:
+            verdict = "best baseline" if methods[label] != "replacing" else "highest median"
+        return Row(
+            label,
+            summaries.get(label),
+            good[label][0].parameters if good[label] else None,
+            task.latency.get(label),
+            _speedup(task, task.latency.get(label)),
+            verdict if label in summaries else "failed",
+            compared.get(label),
+            label in task.own_budget,
+            failed,
+        )
+
+    return TaskTable(task, [_predecessor_row(task), *map(row, task.configs)], baseline)
+
+
+def _predecessor_row(task: TaskResult) -> Row:
+    before = task.predecessor
+    value = before["score"]
+    summary = Summary(value, 0.0, value, 1.0 if value > 0 else None, before["seconds"])
+    latency = before["latency_ms"]
+    return Row(PREDECESSOR, summary, before["parameters"], latency, _speedup(task, latency), "")
+
+
+def _speedup(task: TaskResult, latency_ms: float | None) -> float | None:
+    before = task.predecessor["latency_ms"]
+    return None if before is None or latency_ms is None else before / latency_ms
+
+
+def _failures(cells: list[Cell]) -> str:
+    """How many seeds there are, and why the others failed; empty if none did."""
+    reasons: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.failure is not None:
+            reasons.setdefault(cell.failure, []).append(str(cell.seed))
+    if not reasons:
+        return ""
+    failed = sum(map(len, reasons.values()))
+    told = [f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)} failed: {why}" for why, seeds in reasons.items()]
+    return "; ".join([f"{len(cells) - failed} of {len(cells)} seeds", *told])
+
+
+def macro_rows(tables: Sequence[TaskTable]) -> list[tuple[str, float | None, float | None]]:
+    """For the predecessor and every label: the mean of the medians over the tasks, and its retained share."""
+    found: list[tuple[str, float | None, float | None]] = []
+    before = None
+    for index, row in enumerate(tables[0].rows):
+        rows = [table.rows[index] for table in tables]
+        names = [table.task.scorer.source.name for table in tables]
+        medians = [row.summary.median if row.summary else None for row in rows]
+        mean = macro(list(zip(names, medians, strict=True)))
+        before = mean if index == 0 else before
+        share = retained(mean, before) if mean is not None and before is not None and before > 0 else None
+        found.append((row.label, mean, share))
+    return found
+
+
+def show_tables(tables: Sequence[TaskTable], console: Console) -> None:
+    """One table a task, at most 100 columns wide; verdicts stand below where there is no room beside the figures."""
+    wide = console.width >= WIDTH
+    for table in tables:
+        console.print(table.title)
+        shown = Table(box=None, pad_edge=False)
+        shown.add_column("", overflow="fold")
+        columns = _columns(table.task)
+        for column in columns:
+            shown.add_column(column, justify="right", no_wrap=True)
+        if wide:
+            shown.add_column("verdict")
+            shown.width = WIDTH
+        for row in table.rows:
+            shown.add_row(row.name, *_figures(row)[: len(columns)], *([row.verdict] if wide else []))
+        console.print(shown)
+        for row in table.rows:
+            if not wide and row.verdict:
+                console.print(f"{row.label}: {row.verdict}", soft_wrap=True)
+            if row.failure:
+                console.print(f"{row.label}: {row.failure}", soft_wrap=True)
+        console.print()
+    if len(tables) > 1:
+        console.print(_macro_title(tables))
+        shown = Table(box=None, pad_edge=False)
+        shown.add_column("", overflow="fold")
+        for column in ("macro", "retained"):
+            shown.add_column(column, justify="right", no_wrap=True)
+        for label, mean, share in macro_rows(tables):
+            shown.add_row(label, _score(mean), _share(share))
+        console.print(shown)
+
+
+def _macro_title(tables: Sequence[TaskTable]) -> str:
+    names = [table.task.scorer.source.name for table in tables]
+    left_out = " without WNLI" if "glue/wnli" in names and all(name.startswith("glue/") for name in names) else ""
+    return f"mean of the medians over {len(tables)} tasks{left_out}"
+
+
+def _columns(task: TaskResult) -> list[str]:
+    """Those of COLUMNS that were measured."""
+    if task.latency_batch is None:
+        return list(COLUMNS[:-2])
+    return [f"ms @{task.latency_batch}" if column == "latency" else column for column in COLUMNS]
+
+
+def _figures(row: Row) -> list[str]:
+    """A row's figures as text, in the order of COLUMNS."""
+    summary, before = row.summary, row.label == PREDECESSOR
+    if summary is None:
+        return ["failed", *[""] * (len(COLUMNS) - 1)]
+    return [
+        _score(summary.median),
+        "" if before else _score(summary.spread),
+        "" if before else _score(summary.best),
+        _share(summary.retained),
+        "" if summary.seconds is None else f"{summary.seconds:.0f}",
+        _count(row.parameters),
+        "" if row.latency_ms is None else f"{row.latency_ms:.2f}",
+        "" if row.speedup is None else f"{row.speedup:.2f}×",
+    ]
+
+
+def _score(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"
+
+
+def _count(value: int | None) -> str:
+    if value is None:
+        return ""
+    return f"{value / 1e6:.1f} M" if value >= 1e6 else f"{value / 1e3:.1f} k"
+
+
+def write_tables(tables: Sequence[TaskTable], folder: Path) -> Path:
+    """Writes table.md, table.csv and table.json; gives the path of the first."""
+    write_text(folder / "table.csv", _csv(tables))
+    write_text(folder / "table.json", json.dumps(_json(tables), indent=2, ensure_ascii=False))
+    write_text(folder / "table.md", _markdown(tables))
+    return folder / "table.md"
+
+
+def _markdown(tables: Sequence[TaskTable]) -> str:
+    lines = []
+    for table in tables:
+        columns = _columns(table.task)
+        lines += [f"## {_cell(table.title)}", "", *_lines(["", *columns, "verdict"])]
+        lines += [_line([row.name, *_figures(row)[: len(columns)], row.verdict]) for row in table.rows]
+        lines += ["", *(f"- {_cell(row.label)}: {_cell(row.failure)}" for row in table.rows if row.failure)]
+        lines += [""] if any(row.failure for row in table.rows) else []
+    if len(tables) > 1:
+        lines += [f"## {_macro_title(tables)}", "", *_lines(["", "macro", "retained"])]
+        lines += [_line([label, _score(mean), _share(share)]) for label, mean, share in macro_rows(tables)]
+        lines += [""]
+    return "\n".join([*lines, f"{MEANING[0].upper()}{MEANING[1:]}.", ""])
+
+
+def _lines(header: list[str]) -> list[str]:
+    return [_line(header), "|" + "|".join(["---"] + ["---:"] * (len(header) - 1)) + "|"]
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _cell(text: str) -> str:
+    """Text that Markdown shows as it stands, on one line."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _csv(tables: Sequence[TaskTable]) -> str:
+    out = io.StringIO()
+    rows = [{"task": table.task.name, **_plain(row)} for table in tables for row in table.rows]
+    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    if len(tables) > 1:
+        for label, mean, share in macro_rows(tables):
+            writer.writerow({"task": "macro", "label": label, "median": mean, "retained": share})
+    return out.getvalue()
+
+
+def _plain(row: Row) -> dict:
+    """A row's figures, unrounded."""
+    summary, comparison = row.summary, row.comparison
+    keys = ("median", "spread", "best", "retained", "seconds")
+    return {
+        "label": row.label,
+        **{key: None if summary is None else getattr(summary, key) for key in keys},
+        "parameters": row.parameters,
+        "latency_ms": row.latency_ms,
+        "speedup": row.speedup,
+        "difference": None if comparison is None else comparison.difference,
+        "p": None if comparison is None else comparison.p,
+        "verdict": row.verdict,
+        "own_budget": row.own_budget,
+        "failure": row.failure,
+    }
+
+
+def _json(tables: Sequence[TaskTable]) -> dict:
+    tasks = [
+        {
+            "name": table.task.name,
+            "recipe": table.task.recipe,
+            "score": list(table.task.score_names),
+            "predecessor": table.task.predecessor,
+            "baseline": table.baseline,
+            "latency_batch": table.task.latency_batch,
+            "rows": [_plain(row) for row in table.rows],
+            "cells": [cell.to_json() for cell in table.task.cells],
+            "configs": {label: config.model_dump(mode="json") for label, config in table.task.configs.items()},
+        }
+        for table in tables
+    ]
+    macros = [{"label": label, "macro": mean, "retained": share} for label, mean, share in macro_rows(tables)]
+    return {
+        "tasks": tasks,
+        "macro": macros if len(tables) > 1 else None,
+        "seeds": sorted({cell.seed for table in tables for cell in table.task.cells}),
+        "machine": describe_machine(),
+    }

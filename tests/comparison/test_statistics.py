@@ -1,0 +1,176 @@
+import numpy as np
+import pytest
+
+from plankwise.comparison.statistics import (
+    ROUNDS,
+    Comparison,
+    choose_baseline,
+    compare_rows,
+    duration,
+    expected_seconds,
+    holm,
+    macro,
+    paired_test,
+    summarise,
+    swap,
+    swap_one_by_one,
+)
+from plankwise.evaluation.metrics import glue_macro
+
+
+def test_a_summary_is_median_spread_best_retained_share_and_mean_time():
+    summary = summarise([0.5, 0.875, 0.75], [1.0, 2.0, 6.0], 1.0)
+    assert (summary.median, summary.spread, summary.best) == (0.75, 0.375, 0.875)
+    assert (summary.retained, summary.seconds) == (0.75, 3.0)
+    assert summarise([0.25, 0.5], [1.0, 1.0], 0.5).retained == 0.75
+
+
+@pytest.mark.parametrize("predecessor", [0.0, -0.125])
+def test_no_share_is_retained_of_a_score_that_is_not_above_zero(predecessor):
+    assert summarise([0.5], [1.0], predecessor).retained is None
+
+
+def test_the_baseline_is_the_best_median_among_other_methods_than_replacing():
+    methods = {"ours": "replacing", "kd": "kd", "cut": "finetune"}
+    assert choose_baseline({"ours": 0.9, "kd": 0.7, "cut": 0.8}, methods) == "cut"
+    assert choose_baseline({"ours": 0.9, "kd": 0.7}, methods) == "kd"
+
+
+def test_without_another_method_the_baseline_is_the_highest_median():
+    assert choose_baseline({"a": 0.5, "b": 0.6}, {"a": "replacing", "b": "replacing"}) == "b"
+    assert choose_baseline({}, {}) is None
+
+
+def test_identical_outputs_give_p_one(scorer_of, answers):
+    scorer = scorer_of("accuracy", dev=[0, 1, 1, 0])
+    outputs = {"dev": answers(0, 1, 0, 0)}
+    assert paired_test(scorer, [outputs], [outputs]) == (0.0, 1.0)
+
+
+def test_a_clear_difference_gives_the_smallest_p(scorer_of, answers):
+    labels = [0, 1] * 20
+    right, wrong = {"dev": answers(*labels)}, {"dev": answers(*(1 - label for label in labels))}
+    scorer = scorer_of("accuracy", dev=labels)
+    assert paired_test(scorer, [right], [wrong]) == (1.0, 1 / (ROUNDS + 1))
+    assert paired_test(scorer, [wrong], [right]) == (-1.0, 1 / (ROUNDS + 1))
+
+
+def test_an_example_is_exchanged_in_all_seeds_or_in_none(scorer_of, answers):
+    scorer = scorer_of("accuracy", dev=[0])
+    right, wrong = {"dev": answers(0)}, {"dev": answers(1)}
+    assert paired_test(scorer, [right, right], [wrong, wrong]) == (1.0, 1.0)
+
+
+def test_two_examples_that_differ_alike_are_exchanged_together_half_of_the_time(scorer_of, answers):
+    scorer = scorer_of("accuracy", dev=[0, 1])
+    difference, p = paired_test(scorer, [{"dev": answers(0, 1)}], [{"dev": answers(1, 0)}])
+    assert difference == 1.0
+    assert p == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_score_is_the_mean_over_dev_sets_whatever_their_sizes(scorer_of, answers):
+    scorer = scorer_of("accuracy", one=[0], two=[0, 0, 0, 0])
+    first = {"one": answers(0), "two": answers(0, 0, 1, 1)}
+    second = {"one": answers(1), "two": answers(1, 1, 1, 1)}
+    assert paired_test(scorer, [first], [second])[0] == 0.75
+
+
+def test_the_difference_is_that_of_the_tasks_own_scores_in_the_tasks_order_of_classes(scorer_of):
+    rng = np.random.default_rng(0)
+    first, second = ({"dev": rng.normal(size=(30, 3))} for _ in range(2))
+    scorer = scorer_of("accuracy", "matthews", order=(2, 0, 1), dev=rng.integers(0, 3, 30).tolist())
+    wanted = scorer.score_outputs(first)["score"] - scorer.score_outputs(second)["score"]
+    assert paired_test(scorer, [first], [second], rounds=10)[0] == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("names", "num_classes"),
+    [
+        (["accuracy"], 3),
+        (["accuracy", "f1"], 2),
+        (["matthews"], 2),
+        (["matthews", "macro_f1"], 4),
+        (["roc_auc", "accuracy"], 2),
+        (["roc_auc"], 3),
+        (["accuracy", "macro_f1"], 12),
+    ],
+)
+def test_counting_equals_scoring_one_by_one(names, num_classes):
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(size=(2, 3, 25, num_classes))
+    first[0] = np.eye(num_classes)[0]  # a seed that always answers the same
+    labels, masks = rng.integers(0, num_classes, 25), rng.random((8, 25)) < 0.5
+    wanted = swap_one_by_one(first, second, labels, names, masks)
+    np.testing.assert_allclose(swap(first, second, labels, names, masks), wanted, atol=1e-12)
+
+
+def test_correlating_rows_equals_scoring_one_by_one():
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(size=(2, 2, 25)).round(1)  # with ties
+    first[0] = second[0] = 1.0
+    labels, masks = rng.normal(size=25).round(1), rng.random((8, 25)) < 0.5
+    names = ["pearson", "spearman"]
+    wanted = swap_one_by_one(first, second, labels, names, masks)
+    np.testing.assert_allclose(swap(first, second, labels, names, masks), wanted, atol=1e-12)
+
+
+def test_numbers_may_come_in_a_column(scorer_of):
+    scorer = scorer_of("pearson", dev=[0.0, 1.0, 2.0])
+    up, down = {"dev": np.array([[0.0], [1.0], [2.0]])}, {"dev": np.array([[2.0], [1.0], [0.0]])}
+    assert paired_test(scorer, [up], [down], rounds=1)[0] == pytest.approx(2.0, abs=1e-12)
+
+
+def test_holms_correction_worked_by_hand():
+    # in order 0.01 · 3, 0.03 · 2, 0.04 · 1, and none below the one before
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_a_verdict_names_the_baseline_only_if_a_difference_is_shown():
+    assert Comparison("kd", 0.1, 0.012).verdict == "better than kd (p = 0.012)"
+    assert Comparison("kd", -0.1, 0.0005).verdict == "worse than kd (p = 0.0005)"
+    assert Comparison("kd", 0.1, 0.31).verdict == "no difference shown (p = 0.31)"
+    assert Comparison("kd", 0.1, 0.05).verdict == "no difference shown (p = 0.05)"
+
+
+def test_rows_are_compared_over_the_seeds_that_both_have_and_corrected_together(scorer_of, answers):
+    labels = [0, 1] * 20
+    right, wrong = {"dev": answers(*labels)}, {"dev": answers(*(1 - label for label in labels))}
+    outputs = {"base": {0: wrong, 1: wrong}, "good": {1: right, 2: wrong}, "same": {0: wrong}, "apart": {7: right}}
+    found = compare_rows(scorer_of("accuracy", dev=labels), outputs, "base")
+    assert found == {"good": Comparison("base", 1.0, 2 / (ROUNDS + 1)), "same": Comparison("base", 0.0, 1.0)}
+
+
+def test_the_mean_over_glue_leaves_wnli_out():
+    scores = {"cola": 0.5, "rte": 0.75, "wnli": 0.0}
+    assert macro([(f"glue/{name}", value) for name, value in scores.items()]) == glue_macro(scores) == 0.625
+    assert macro([("glue/cola", 0.5), ("glue/wnli", None)]) == 0.5
+    assert macro([("glue/wnli", 0.5), ("reviews/sentences", 0.75)]) == 0.625
+
+
+def test_a_label_that_failed_on_a_task_has_no_mean():
+    assert macro([("glue/cola", 0.5), ("glue/rte", None)]) is None
+    assert macro([("glue/wnli", 0.5)]) is None
+
+
+def test_the_time_left_goes_by_the_row_then_the_task_then_all():
+    done = [(0, "kd", 10.0), (0, "kd", 20.0), (0, "pkd", 60.0)]
+    assert expected_seconds([(0, "kd")], done) == 15.0
+    assert expected_seconds([(0, "new"), (0, "kd")], done) == 45.0
+    assert expected_seconds([(1, "kd")], [*done, (2, "x", 30.0)]) == 30.0
+    assert expected_seconds([(0, "kd")], []) is None
+
+
+def test_a_duration_is_in_round_words():
+    assert duration(59) == "less than a minute"
+    assert duration(720) == "about 12 min"
+    assert duration(9000) == "about 2.5 h"
+
+
+def test_a_pair_on_a_dev_set_of_colas_size_is_repeatable(scorer_of):
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 2, 1043)
+    first, second = ([{"dev": rng.normal(size=(1043, 2))} for _ in range(3)] for _ in range(2))
+    scorer = scorer_of("matthews", dev=labels.tolist())
+    assert paired_test(scorer, first, second) == paired_test(scorer, first, second)
