@@ -19,8 +19,10 @@ LEVELS: list[set[str]] = [
     {"data"},
     {"training"},
     {"methods", "evaluation"},
+    {"examples"},
     {"run"},
-    {"inference"},
+    {"inference", "comparison"},
+    {"studies"},
     {"cli"},
 ]
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

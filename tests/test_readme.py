@@ -1,6 +1,7 @@
 """The README's code blocks, run in the order in which they stand, on a small model and table of the names it uses."""
 
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def test_the_commands_run_on_the_recipe(place, monkeypatch, capsys):
     commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("plankwise ")]
     assert len(commands) >= 5
     for command in commands:
-        monkeypatch.setattr(sys, "argv", command.split())
+        monkeypatch.setattr(sys, "argv", shlex.split(command))
         with pytest.raises(SystemExit) as done:
             main()
         assert not done.value.code, (command, capsys.readouterr())

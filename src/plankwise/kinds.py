@@ -29,7 +29,8 @@ def load_kind(folder: str, name: object, *, key: str) -> ModuleType:
     """
     known = list_kinds(folder)
     if name not in known:
-        raise ConfigError(f"{key} is {name!r}; {no_such(name, known, folder.removesuffix('s'))}")
+        noun = f"{folder.removesuffix('ies')}y" if folder.endswith("ies") else folder.removesuffix("s")
+        raise ConfigError(f"{key} is {name!r}; {no_such(name, known, noun)}")
     for entry in entry_points(group=f"plankwise.{folder}"):
         if entry.name == name:
             return entry.load()

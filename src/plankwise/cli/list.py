@@ -16,6 +16,7 @@ class What(StrEnum):
     parts = "parts"
     tasks = "tasks"
     schedules = "schedules"
+    studies = "studies"
 
 
 def command(what: Annotated[What, typer.Argument(help="the kind of thing to list", show_default=False)]) -> None:

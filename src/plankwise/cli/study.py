@@ -1,0 +1,94 @@
+"""Repeat one of the papers' studies on your own model and data, with the published figures beside it.
+
+Example: plankwise study schedule recipes/reviews.toml training.epochs=2 --seeds 3 --values constant,linear
+
+A study that was stopped goes on when the same command is given again.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+NEEDS_ARGUMENTS = True
+
+
+class StudiesCommand(TyperCommand):
+    """A command whose --help ends with the studies there are."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from rich.table import Table
+
+        from plankwise.cli._console import open_console
+        from plankwise.kinds import list_kinds, load_kind, summary
+
+        super().format_help(ctx, formatter)
+        table = Table(title="\nstudies", title_justify="left", box=None, show_header=False, pad_edge=False)
+        for name in list_kinds("studies"):
+            table.add_row(name, summary(load_kind("studies", name, key="study")))
+        open_console().print(table)
+
+
+COMMAND_CLASS = StudiesCommand
+
+
+def command(
+    name: Annotated[str, typer.Argument(help="one of the studies below", show_default=False)],
+    recipes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RECIPE... [KEY=VALUE]...",
+            help="TOML files, then keys to set otherwise in all of them; `plankwise compress --help` lists the keys",
+            show_default=False,
+        ),
+    ],
+    seeds: Annotated[int, typer.Option(help="how many; they are 0, 1, 2 and so on")] = 3,
+    values: Annotated[
+        str | None,
+        typer.Option(help="what to try, with commas between: rates, schedules, depths, …", show_default=False),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="where all is written", show_default="runs/study-NAME-RECIPE")
+    ] = None,
+) -> None:
+    from plankwise.cli._console import open_console
+    from plankwise.config import load_data
+    from plankwise.errors import ConfigError
+    from plankwise.studies._flow import find_study, run_study
+    from plankwise.studies._study import Request
+
+    find_study(name)
+    if seeds < 1:
+        raise ConfigError(f"--seeds is {seeds}; give 1 or more")
+    paths, overrides = _tell_apart(recipes)
+    data = [load_data(path, [*overrides, "evaluation.latency=false"]) for path in paths]
+    folder = folder or Path("runs") / f"study-{name}-{paths[0].stem}"
+    console = open_console()
+    request = Request(name, data, _read_values(values), list(range(seeds)), folder, console)
+    results = run_study(request)
+    console.print(f"study: {folder}", soft_wrap=True)
+    if any(measured.failures for measured in results):
+        raise typer.Exit(1)
+
+
+def _tell_apart(arguments: list[str]) -> tuple[list[Path], list[str]]:
+    """The recipes and the overrides: what has an = in it and is no file is an override."""
+    from plankwise.errors import ConfigError
+
+    overrides = [text for text in arguments if "=" in text and not Path(text).is_file()]
+    paths = [Path(text) for text in arguments if text not in overrides]
+    if not paths:
+        raise ConfigError(f"no recipe is given, only {', '.join(overrides)}; give a TOML file before the keys")
+    return paths, overrides
+
+
+def _read_values(text: str | None) -> list[str] | None:
+    from plankwise.errors import ConfigError
+
+    if text is None:
+        return None
+    values = [value.strip() for value in text.split(",")]
+    if not all(values):
+        raise ConfigError(f"--values is {text!r}; give values with commas between them, like a,b,c")
+    return values

@@ -1,0 +1,1 @@
+"""The papers' studies as recipes, one file each."""

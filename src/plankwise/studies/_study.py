@@ -1,0 +1,108 @@
+"""What a study is: a request, trials of several arms each, and what was measured.
+
+A study's file offers `PUBLISHED` (the source's figures), `AXIS` (what `--values` sets), `MIN_RECIPES`, `plan(request)` (the
+trials, checked before anything is trained) and `measure(trials, request)` (most take `measure_grid` as it stands).
+"""
+
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Published:
+    """Figures as their source prints them; None where it has none, or none that could be read."""
+
+    source: str
+    setting: str
+    columns: tuple[str, ...]
+    rows: dict[str, tuple[float | None, ...]]
+    places: int = 1  # decimal places in print
+    remark: str = ""  # what the source says in words
+
+
+@dataclass(frozen=True)
+class Axis:
+    name: str
+    numeric: bool = False  # places on it are numbers, and a line joins them
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One setting that a study tries: a place on the axis, in one of the series."""
+
+    label: str
+    at: str
+    series: str = ""
+    overrides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    name: str
+    recipes: list[dict]
+    values: list[str] | None
+    seeds: list[int]
+    folder: Path
+    console: Console
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A task on which arms are compared."""
+
+    recipe: dict
+    arms: list[Arm]
+
+    @property
+    def name(self) -> str:
+        return self.recipe["run"]["name"]
+
+
+@dataclass(frozen=True)
+class Point:
+    arm: Arm
+    seed: int
+    score: float | None
+    failure: str = ""
+    idle_share: float = 0.0  # of the steps: no slot was drawn, so nothing was trained
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A trial's points; the baseline is what differences are taken to."""
+
+    task: str
+    metric: str
+    arms: list[Arm]
+    points: list[Point]
+    baseline: float | None
+    baseline_name: str = "predecessor"
+    notes: list[str] = field(default_factory=list)
+
+    def points_of(self, arm: Arm) -> list[Point]:
+        return [point for point in self.points if point.arm == arm]
+
+    def scores(self, arm: Arm) -> list[float]:
+        return [point.score for point in self.points_of(arm) if point.score is not None]
+
+    def median(self, arm: Arm) -> float | None:
+        """None if every seed failed."""
+        scores = self.scores(arm)
+        return statistics.median(scores) if scores else None
+
+    @property
+    def failures(self) -> list[Point]:
+        return [point for point in self.points if point.score is None]
+
+
+def find_series(measured: Measured) -> dict[str, list[Arm]]:
+    """The arms by their series, both in the order in which they were planned."""
+    found: dict[str, list[Arm]] = {}
+    for arm in measured.arms:
+        found.setdefault(arm.series, []).append(arm)
+    return found

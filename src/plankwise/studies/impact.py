@@ -1,0 +1,146 @@
+"""What each slot costs: one successor at a time in an otherwise untouched predecessor (Xu et al. 2020, Table 5).
+
+As in the paper (section 5.1) all successors are trained together at a constant rate without the phase at rate 1, and only then,
+in inference, one of them stands in for its span while the predecessor does the rest. The paper does not say at which rate; here
+it is 0.5, or the recipe's own if its schedule is constant. `all` is the successor.
+"""
+
+from functools import partial
+
+from rich.console import Console
+from torch import nn
+from transformers import set_seed
+
+from plankwise.config import RunConfig
+from plankwise.core.hybrid import Rules
+from plankwise.core.plan import Plan
+from plankwise.core.schedule import Constant
+from plankwise.errors import ConfigError, PlanError
+from plankwise.families._loading import load_classifier
+from plankwise.run import Ground, train_successor
+from plankwise.studies._choices import read_replacing, schedule_override
+from plankwise.studies._study import Arm, Axis, Measured, Point, Published, Request, Trial
+from plankwise.studies._trials import attempt, check_folders, configure, keep, lay_base, outline
+from plankwise.training.ship import Ship, build_successors, launch, make_plan
+
+MIN_RECIPES = 1
+AXIS = Axis("slot in which the successor runs")
+ALL = "all"
+PUBLISHED = Published(
+    source="Xu et al. 2020, Table 5",
+    setting="BERT-base, 12 layers in 6 slots, GLUE dev, in percent",
+    columns=("QNLI", "QNLI diff.", "MNLI", "MNLI diff.", "QQP", "QQP diff."),
+    rows={
+        "predecessor": (91.87, None, 84.54, None, 89.48, None),
+        "1": (88.50, -3.37, 81.89, -2.65, 88.58, -0.90),
+        "2": (90.54, -1.33, 83.33, -1.21, 88.43, -1.05),
+        "3": (90.76, -1.11, 83.27, -1.27, 88.86, -0.62),
+        "4": (90.46, -1.41, 83.34, -1.20, 88.86, -0.62),
+        "5": (90.74, -1.13, 84.16, -0.38, 89.09, -0.39),
+        "6": (90.57, -1.30, 84.09, -0.45, 89.06, -0.42),
+    },
+    places=2,
+    remark="the text says that the first slot costs much and the last two little",
+)
+
+
+def plan(request: Request) -> list[Trial]:
+    return [Trial(recipe, _arms(recipe, request.values)) for recipe in request.recipes]
+
+
+def measure(trials: list[Trial], request: Request) -> list[Measured]:
+    """Trains once per seed, then scores every hybrid on dev."""
+    check_folders(run for trial in trials for run in _configs(trial, request).values())
+    return [_measure(trial, request) for trial in trials]
+
+
+def _configs(trial: Trial, request: Request) -> dict[int, RunConfig]:
+    folder, overrides = request.folder / trial.name, trial.arms[0].overrides
+    return {seed: configure(trial.recipe, folder / f"seed-{seed}", seed, overrides) for seed in request.seeds}
+
+
+def _measure(trial: Trial, request: Request) -> Measured:
+    config, ground = lay_base(trial.recipe, request.folder / trial.name, request.console)
+    predecessor = _load(config, ground)
+    points: list[Point] = []
+    for seed, run in _configs(trial, request).items():
+        request.console.print(f"{trial.name}: seed {seed}")
+        record, failure = attempt(partial(keep, run, partial(score_slots, run, ground, request.console)))
+        points += [Point(arm, seed, record and record[arm.at], failure) for arm in trial.arms]
+    slots = make_plan(predecessor, config.plan).slots
+    return Measured(
+        task=trial.name,
+        metric=" and ".join(ground.examples.source.score),
+        arms=trial.arms,
+        points=points,
+        baseline=ground.examples.scorer.score(predecessor)["score"],
+        notes=["; ".join(f"slot {number}: {slot}" for number, slot in enumerate(slots, 1))],
+    )
+
+
+def score_slots(config: RunConfig, ground: Ground, console: Console) -> dict[str, float]:
+    """Trains by the config; the scores by slot, counted from 1, and of all slots together."""
+    set_seed(config.run.seed)
+    outcome = train_successor(config, ground, console)
+    ship = reassemble(_load(config, ground), outcome.successor, outcome.plan, init=config.plan.start)
+    count = len(outcome.plan.slots)
+    masks = {str(number): one_of(number, count) for number in range(1, count + 1)}
+    scores = {}
+    for name, mask in {**masks, ALL: (True,) * count}.items():
+        with ship.masked(mask):
+            scores[name] = ground.examples.scorer.score(ship)["score"]
+    return scores
+
+
+def one_of(number: int, count: int) -> tuple[bool, ...]:
+    """The mask in which only slot `number`, from 1, is replaced."""
+    return tuple(index == number for index in range(1, count + 1))
+
+
+def reassemble(predecessor: nn.Module, successor: nn.Module, plan: Plan, *, init: str = "lower") -> Ship:
+    """The hybrid of a predecessor, which becomes it, and the successor that was trained from it with this `init`.
+
+    Raises:
+        PlanError: the plan has slots that are no spans, so where their successors went is not known.
+    """
+    _check_spans(plan)
+    # Built anew and filled: a block of the shorter model has its place there, which is another layer's in a cache here.
+    blocks = build_successors(predecessor, plan, init=init, seed=0)
+    for slot, block in zip(plan.slots, blocks, strict=True):
+        followers = [index for other in plan.slots if other.path == slot.path for index in other.span[1:]]
+        before = sum(index < slot.span[0] for index in followers)
+        block.load_state_dict(successor.get_submodule(f"{slot.path}.{slot.span[0] - before}").state_dict())
+    ship = launch(predecessor, plan, blocks, Constant(), seed=0, unfreeze="nothing", rules=Rules())
+    ship.eval()
+    return ship
+
+
+def _arms(recipe: dict, values: list[str] | None) -> list[Arm]:
+    config = read_replacing(recipe, "impact")
+    found = make_plan(outline(config), config.plan)
+    _check_spans(found)
+    known = [*(str(number) for number in range(1, len(found.slots) + 1)), ALL]
+    for value in values or ():
+        if value not in known:
+            raise ConfigError(
+                f"--values has the slot {value!r}, but the plan of {config.run.name} has the slots 1 to {len(found.slots)}; "
+                f"give some of them, or {ALL}"
+            )
+    own = config.method.schedule
+    rate = own.rate if isinstance(own, Constant) else Constant().rate
+    constant = schedule_override("constant", {"rate": rate, "full_at": 1.0})
+    overrides = (constant, "method.unfreeze=nothing")
+    return [Arm(f"slot-{value}", value, overrides=overrides) for value in dict.fromkeys(values or known)]
+
+
+def _check_spans(plan: Plan) -> None:
+    for slot in plan.slots:
+        if not slot.span:
+            raise PlanError(
+                f"study impact needs a plan of spans, but slot {slot} is a single module; use plan.successors or plan.spans"
+            )
+
+
+def _load(config: RunConfig, ground: Ground) -> nn.Module:
+    labels, remote_code = ground.examples.source.labels, config.predecessor.remote_code
+    return load_classifier(ground.path, labels, tokenizer=ground.tokenizer, remote_code=remote_code)[0]

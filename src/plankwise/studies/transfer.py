@@ -1,0 +1,157 @@
+"""Compress on one task, then fine-tune on others (Xu et al. 2020, Table 4).
+
+    plankwise study transfer source.toml target.toml …
+
+The successor that was compressed on the source task is fine-tuned on each target task, beside the original predecessor as it was
+given and its truncation by the same plan. All three lose whatever head they had and get a new one, even where the source's would
+fit: its classes mean something else. Each target's `[predecessor.training]` says how all three are trained.
+"""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from torch import nn
+from transformers import set_seed
+
+from plankwise.config import RunConfig, validate_config
+from plankwise.core.hybrid import Rules
+from plankwise.core.schedule import Constant
+from plankwise.errors import ConfigError
+from plankwise.examples import Examples, read_examples
+from plankwise.families._loading import load_classifier, load_tokenizer
+from plankwise.families._quiet import quiet
+from plankwise.files import whole_folder
+from plankwise.run import Ground, Run, train_successor
+from plankwise.studies._choices import choose
+from plankwise.studies._study import Arm, Axis, Measured, Point, Published, Request, Trial
+from plankwise.studies._trials import attempt, check_folders, configure, keep, lay_base, outline
+from plankwise.training.ship import build_successors, launch, make_plan
+
+MIN_RECIPES = 2  # to compress on, then to fine-tune on
+AXIS = Axis("model that was fine-tuned")
+ORIGINAL, TRUNCATED, SUCCESSOR = "original", "truncated", "successor"
+VALUES = (ORIGINAL, TRUNCATED, SUCCESSOR)
+PUBLISHED = Published(
+    source="Xu et al. 2020, Table 4",
+    setting="compressed on MNLI from 12 layers to 6, GLUE dev, in percent",
+    columns=("MNLI", "MRPC", "QNLI", "QQP", "RTE", "SST-2", "STS-B"),
+    rows={
+        "BERT-base, 12 layers": (83.5, 89.5, 91.2, 89.8, 71.1, 91.5, 88.9),
+        "DistilBERT": (79.0, 87.5, 85.3, 84.9, 59.9, 90.7, 81.2),
+        "PD-BERT": (83.0, 87.2, 89.0, 89.1, 66.7, 91.1, None),
+        "successor of MNLI": (82.1, 87.5, 88.8, 88.8, 70.1, 91.8, 87.8),
+    },
+    remark="the paper compares with DistilBERT and PD-BERT here, not with a truncated model",
+)
+
+Configs = dict[tuple[str, int], RunConfig]  # by model and seed
+
+
+def plan(request: Request) -> list[Trial]:
+    source, *targets = request.recipes
+    config = validate_config(source)
+    make_plan(outline(config), config.plan)
+    for target in targets:
+        path = validate_config(target).predecessor.path
+        if path != config.predecessor.path:
+            raise ConfigError(
+                f"predecessor.path is {path!r} in the recipe {target['run']['name']} and {config.predecessor.path!r} in "
+                f"{config.run.name}; a transfer starts from one predecessor: make them the same"
+            )
+    arms = [Arm(name, name) for name in choose(request.values, VALUES, VALUES, "model")]
+    return [Trial(target, arms) for target in targets]
+
+
+def measure(trials: list[Trial], request: Request) -> list[Measured]:
+    """Compresses once per seed, then fine-tunes every model on every target with every seed."""
+    source, console, seeds = request.recipes[0], request.console, request.seeds
+    folder = request.folder / source["run"]["name"]
+    wanted = [arm.label for arm in trials[0].arms]
+    sources = {(name, seed): _source_config(name, seed, request) for name in wanted for seed in seeds}
+    targets = [_target_configs(trial, sources, request) for trial in trials]
+    check_folders([*sources.values(), *(run for runs in targets for run in runs.values())])
+    ground = lay_base(source, folder, console)[1] if SUCCESSOR in wanted else None
+    failures = {
+        key: attempt(partial(keep, config, partial(_make_body, key[0], config, ground, console)))[1]
+        for key, config in sources.items()
+    }
+    return [_measure(trial, runs, failures, console) for trial, runs in zip(trials, targets, strict=True)]
+
+
+def _source_config(name: str, seed: int, request: Request) -> RunConfig:
+    """What a model is made by; only the successor is another one with every seed."""
+    source = request.recipes[0]
+    folder = request.folder / source["run"]["name"] / name
+    if name == SUCCESSOR:
+        return configure(source, folder / f"seed-{seed}", seed)
+    return configure(source, folder, validate_config(source).run.seed)
+
+
+def _target_configs(trial: Trial, sources: Configs, request: Request) -> Configs:
+    return {
+        (name, seed): configure(
+            trial.recipe,
+            request.folder / trial.name / name / f"seed-{seed}",
+            seed,
+            (f"predecessor.path={body_of(config)}",),
+        )
+        for (name, seed), config in sources.items()
+    }
+
+
+def body_of(config: RunConfig) -> Path:
+    """Where a model is kept without its head."""
+    return Path(config.run.folder) / "body"
+
+
+def _make_body(name: str, config: RunConfig, ground: Ground | None, console: Console) -> dict:
+    set_seed(config.run.seed)
+    model: Any
+    if name == SUCCESSOR:
+        assert ground is not None
+        model = train_successor(config, ground, console).successor
+    else:
+        options = config.predecessor
+        model, _ = load_classifier(options.path, (), remote_code=options.remote_code)
+        if name == TRUNCATED:
+            model = truncate(model, config)
+    tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
+    with quiet(), whole_folder(body_of(config)) as part:
+        model.base_model.save_pretrained(part)
+        tokenizer.save_pretrained(part)
+    return {}
+
+
+def truncate(model: nn.Module, config: RunConfig) -> nn.Module:
+    """The model cut short by the config's plan, not trained; `model` becomes a hybrid."""
+    slots = make_plan(model, config.plan)
+    successors = build_successors(model, slots, init=config.plan.start, seed=config.run.seed)
+    ship = launch(model, slots, successors, Constant(), seed=config.run.seed, unfreeze="nothing", rules=Rules())
+    return ship.collapse()
+
+
+def _measure(trial: Trial, runs: Configs, failures: dict[tuple[str, int], str], console: Console) -> Measured:
+    config = validate_config(trial.recipe)
+    tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
+    examples = read_examples(config.task, config, tokenizer, console)
+    arms = {arm.label: arm for arm in trial.arms}
+    points = []
+    for (name, seed), run in runs.items():
+        record, failure = None, failures[name, seed]
+        if not failure:
+            console.print(f"{trial.name}: {name}, seed {seed}")
+            record, failure = attempt(partial(keep, run, partial(finetune, run, tokenizer, examples, console)))
+        points.append(Point(arms[name], seed, record and record["score"], failure))
+    found = Measured(trial.name, " and ".join(examples.source.score), trial.arms, points, None, ORIGINAL)
+    return replace(found, baseline=found.median(arms[ORIGINAL])) if ORIGINAL in arms else found
+
+
+def finetune(config: RunConfig, tokenizer: Any, examples: Examples, console: Console) -> dict:
+    """Trains the config's predecessor, with a new head, on the examples; its score on dev."""
+    run = Run(config, Path(config.run.folder), console, tokenizer, examples)
+    set_seed(config.run.seed)  # the head's weights too
+    model, _ = run.load(config.predecessor.path)
+    return {"score": run.stage("transfer", config.predecessor.training).run(model).best_score}
