@@ -36,12 +36,27 @@ class Replaceable:
         ] = {}  # the slot's input, the successor's state
 
 
-class Place(nn.Module):
+class StandIn(nn.Module):
+    """Stands where a block stood, and holds it; what the loop reads off a block (its attention type, say) it finds here too."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "block":
+                raise
+            return getattr(self.block, name)
+
+
+class Place(StandIn):
     """Stands where one module of a span stood; the first place of a slot owns the successor."""
 
     def __init__(self, block: nn.Module, slot: Replaceable, successor: nn.Module | None, *, last: bool) -> None:
-        super().__init__()
-        self.block = block
+        super().__init__(block)
         self.successor = successor
         self.slot = slot
         self.last = last
@@ -53,7 +68,7 @@ class Place(nn.Module):
         if not slot.replaced:
             return self.block(*args, **kwargs)
         if self.successor is None:
-            return self._hand_through(_first(args, kwargs))
+            return self._hand_through(state_given(args, kwargs))
         output = self.successor(*args, **kwargs)
         if not self.last:
             slot.rest[state_of(output).device] = output[1:] if isinstance(output, tuple) else None
@@ -64,7 +79,7 @@ class Place(nn.Module):
         return state if rest is None else (state, *rest)
 
     def _run_both(self, weight: float, *args: Any, **kwargs: Any) -> Any:
-        slot, before = self.slot, _first(args, kwargs)
+        slot, before = self.slot, state_given(args, kwargs)
         if self.successor is not None:
             # A cache of keys and values is the span's: two modules cannot write to one place of it.
             own_args = [None if _is_cache(value) else value for value in args]
@@ -82,22 +97,14 @@ class Place(nn.Module):
         mixed = torch.lerp(state, beside, weight)
         return (mixed, *output[1:]) if isinstance(output, tuple) else mixed
 
-    def __getattr__(self, name: str) -> Any:
-        """What the loop reads off a block (its attention type, say) it finds here too."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name == "block":
-                raise
-            return getattr(self.block, name)
-
 
 def state_of(output: Any) -> torch.Tensor:
     """The hidden state in what a block returns: the tensor itself, or the first item of a tuple."""
     return output[0] if isinstance(output, tuple) else output
 
 
-def _first(args: tuple, kwargs: dict[str, Any]) -> torch.Tensor:
+def state_given(args: tuple, kwargs: dict[str, Any]) -> torch.Tensor:
+    """The hidden state in what a block is given: the first argument."""
     return args[0] if args else next(iter(kwargs.values()))
 
 

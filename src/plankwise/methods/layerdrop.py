@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from plankwise import config
 from plankwise.core.plan import Plan
 from plankwise.core.schedule import draw_mask
-from plankwise.core.slot import state_of
+from plankwise.core.slot import StandIn, state_given, state_of
 from plankwise.data.batch import sorted_batches
 from plankwise.errors import PlanError
 from plankwise.methods._job import Job, Outcome, Start
@@ -54,12 +54,11 @@ class Chain:
         self.rest: dict[torch.device, tuple] = {}
 
 
-class Droppable(nn.Module):
+class Droppable(StandIn):
     """A block that is left out when `dropped` in training, and outside of it unless it is `kept` for the successor."""
 
     def __init__(self, block: nn.Module, chain: Chain, *, kept: bool, first: bool) -> None:
-        super().__init__()
-        self.block = block
+        super().__init__(block)
         self.chain = chain
         self.kept = kept
         self.first = first
@@ -67,7 +66,7 @@ class Droppable(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         chain = self.chain
-        state = args[0] if args else next(iter(kwargs.values()))
+        state = state_given(args, kwargs)
         if self.first:
             chain.rest.pop(state.device, None)
         if self.dropped if self.training else not self.kept:
@@ -81,15 +80,6 @@ class Droppable(nn.Module):
         if chain.returns_more:
             chain.rest[state_of(output).device] = output[1:]
         return output
-
-    def __getattr__(self, name: str) -> Any:
-        """What the loop reads off a block it finds here too."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name == "block":
-                raise
-            return getattr(self.block, name)
 
 
 class DropCallback(TrainerCallback):
