@@ -193,6 +193,8 @@ def test_the_record_says_what_keeping_the_predecessors_outputs_saved(settings):
     targets = record["targets"]
     assert (targets["names"], targets["kept"], targets["passes_saved"]) == (["logits"], "memory", 5)
     assert targets["seconds_saved"] == 5 * targets["seconds"] > 0
+    trained = sum(stage["seconds"] for stage in record["stages"].values())
+    assert record["seconds"] == pytest.approx(trained + targets["seconds"])
 
 
 def test_one_step_cannot_be_shared_with_fitting(settings):

@@ -103,7 +103,7 @@ class FittingOptions(Options):
     share: float = Field(
         0.33, gt=0, lt=1, description="of the training steps, spent on fitting before the method starts"
     )
-    learning_rate: float = Field(3e-4, gt=0, description="peak learning rate while fitting")
+    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate while fitting")
     start: str = Field("lower", description="weights that fitting starts from: any other init")
     texts: str | None = Field(None, description="text file with more texts to fit on, one a line; no labels are needed")
 

@@ -93,17 +93,19 @@ def compress(config: RunConfig, console: Console) -> dict:
     run = Run(config, folder, console, ground.tokenizer, ground.examples)
     outcome = train_successor(config, ground, console)
     stages = {**ground.stages, **outcome.stages}
+    seconds = outcome.seconds + sum(stage.seconds for stage in ground.stages.values())
     paths = {"predecessor": Path(ground.path), "successor": run.save(outcome.successor, "successor")}
     if config.evaluation.floor and config.method.name != "finetune":
         floor = train_successor(_floor_of(config), ground, console)
         stages["floor"] = floor.stage
+        seconds += floor.seconds
         paths["floor"] = run.save(floor.successor, "floor")
 
     record = _measure(run, paths)
     record |= {
-        "steps": sum(stage.steps for stage in outcome.stages.values()),
+        "steps": outcome.steps,
         "skipped_steps": outcome.skipped_steps,
-        "seconds": sum(stage.seconds for stage in stages.values()),
+        "seconds": seconds,
         "plan": outcome.plan.to_json(),
         "stages": {name: asdict(stage) for name, stage in stages.items()},
         **outcome.notes,

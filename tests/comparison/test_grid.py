@@ -74,7 +74,7 @@ def test_a_cells_config_is_the_recipes_with_its_methods_defaults_its_seed_and_th
         assert config["run"]["data_seed"] == 0
         assert config["task"]["train"] == trained["task"]["train"]
         assert config["training"]["max_steps"] == 4
-        assert config["training"]["learning_rate"] == {"cut": 5e-5, "ours": 1e-4}[path.parent.name]
+        assert config["training"]["learning_rate"] == {"cut": 1e-4, "ours": 2e-4}[path.parent.name]
     assert task.own_budget == frozenset()
 
 

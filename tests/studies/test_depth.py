@@ -31,7 +31,7 @@ def test_truncation_is_trained_as_the_floor_of_compress_is(request_for):
         assert config.plan.init == "upper"
         truncated = arm.series == depth.TRUNCATED
         assert config.method.name == ("finetune" if truncated else "replacing")
-        assert config.training.learning_rate == (5e-5 if truncated else 1e-3)
+        assert config.training.learning_rate == (1e-4 if truncated else 1e-3)
         assert config.training.max_steps == 2
 
 

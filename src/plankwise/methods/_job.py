@@ -24,6 +24,15 @@ class Outcome:
     skipped_steps: int = 0
     notes: dict[str, Any] = field(default_factory=dict)  # more for the record
 
+    @property
+    def seconds(self) -> float:
+        """Of training, and of the one pass in which the predecessor's targets were computed."""
+        return sum(stage.seconds for stage in self.stages.values()) + self.notes.get("targets", {}).get("seconds", 0.0)
+
+    @property
+    def steps(self) -> int:
+        return sum(stage.steps for stage in self.stages.values())
+
 
 @dataclass(frozen=True)
 class Job:

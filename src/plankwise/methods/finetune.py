@@ -22,7 +22,7 @@ class Options(config.Options):
 
 def defaults(section: dict[str, Any]) -> dict[str, dict]:
     """What this method changes in the defaults of other sections."""
-    return {"training": {"learning_rate": 5e-5, "warmup_share": 0.1}}
+    return {"training": {"learning_rate": 1e-4, "warmup_share": 0.1}}
 
 
 def compress(job: Job, options: Options) -> Outcome:

@@ -76,7 +76,7 @@ def defaults(section: dict[str, Any]) -> dict[str, dict]:
     """What this method changes in the defaults of other sections."""
     if section.get("mode") == "reference":
         return {"training": {"learning_rate": 2e-5}, "plan": {"init": "first"}}
-    return {"training": {"learning_rate": 1e-4}}
+    return {"training": {"learning_rate": 2e-4}}
 
 
 def compress(job: Job, options: Options) -> Outcome:

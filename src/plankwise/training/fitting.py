@@ -2,7 +2,8 @@
 
 The frozen predecessor runs on the training texts; each successor is given its span's input and learns its span's output, by
 ||scc(x) − prd(x)||² / ||prd(x) − x||² over the tokens that are not padding. No label is read. A successor that hands its input
-through has error 1, the span itself 0. All are fitted at once: their losses share nothing but one pass of the predecessor.
+through has error 1, the span itself 0. All are fitted at once: their losses share nothing but one pass of the predecessor. Its
+states are not kept from one epoch to the next: in a third of a short run most texts are seen once.
 """
 
 import copy
