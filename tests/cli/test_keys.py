@@ -57,7 +57,8 @@ def test_compress_lists_every_key_with_the_default_that_counts(command):
             assert f'{section}.name = "{name}"' in out
             for key in load_kind(folder, name, key="").Options.model_fields:
                 assert f"{section}.{key}" in words
-    assert words[words.index("training.learning_rate", words.index("training.epochs")) + 1] == "0.0001"
+    assert "plan.fitting.share" in words
+    assert words[words.index("training.learning_rate", words.index("training.epochs")) + 1] == "0.0002"
     assert "plankwise[demo]" in out
 
 
