@@ -3,7 +3,6 @@
 import io
 import json
 import tomllib
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +11,9 @@ from transformers import AutoModelForSequenceClassification
 
 from plankwise.comparison import grid
 from plankwise.comparison.grid import Variant, run_grid
+from plankwise.core.plan import Plan
 from plankwise.errors import ConfigError, PlanError, RunError
+from plankwise.methods._job import Outcome
 from plankwise.training.stage import StageResult
 from plankwise.training.trainer import StageTrainer
 
@@ -47,7 +48,7 @@ def instant(monkeypatch, trained, tiny, tmp_path):
         path = ground.path if config.run.seed == 1 else untrained
         stage = StageResult("x", 4, 4, 60.0, 1.0, 4, 0.5)
         successor = AutoModelForSequenceClassification.from_pretrained(path)
-        return SimpleNamespace(successor=successor, stages={"x": stage}, skipped_steps=1, notes={"remark": 7})
+        return Outcome(successor, Plan(()), stage, {"x": stage}, skipped_steps=1, notes={"remark": 7})
 
     monkeypatch.setattr(grid, "train_successor", train)
     return calls
