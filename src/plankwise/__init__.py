@@ -10,6 +10,7 @@ _PUBLIC = {
     "Cosine": "core.schedule",
     "Linear": "core.schedule",
     "Logarithmic": "core.schedule",
+    "Plateau": "core.schedule",
     "Slope": "core.schedule",
     "Steps": "core.schedule",
     "PlankwiseError": "errors",

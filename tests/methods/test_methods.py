@@ -1,5 +1,7 @@
 """The contract of every method, found by its file: trains a tiny model and yields a successor of the plan's depth."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from transformers import BertForSequenceClassification
@@ -57,6 +59,27 @@ def test_steps_that_replaced_nothing_are_counted(make_job):
 
 def test_blending_skips_no_step(make_job):
     assert compress(make_job(), "replacing", mix="blend").skipped_steps == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "reference"}, {"alpha": 0.5}, {"mix": "blend"}])
+def test_a_plateau_raises_the_rate_by_the_stages_own_score_and_a_finished_run_says_the_same(options, make_job):
+    schedule = {"kind": "plateau", "start": 0.0, "rise": 1.0, "latest": 1.0}
+
+    def run(score):
+        job = make_job(training={"evaluate_every": 1})
+        stalling = replace(job, stage=lambda name: replace(job.stage(name), score=score))
+        return compress(stalling, "replacing", schedule=schedule, **options)
+
+    first = run(lambda model: {"score": 0.5})
+    again = run(lambda model: pytest.fail("scored again"))
+    for outcome in (first, again):
+        assert outcome.notes["rises"] == [2]  # the second evaluation was no better than the first
+        assert outcome.skipped_steps == 2
+    assert all(torch.equal(v, again.successor.state_dict()[k]) for k, v in first.successor.state_dict().items())
+
+
+def test_a_schedule_that_is_driven_by_the_step_has_no_rises_to_note(make_job):
+    assert "rises" not in compress(make_job(), "replacing").notes
 
 
 def test_mode_reference_sets_the_published_codes_choices_and_each_can_be_set_alone():

@@ -5,6 +5,7 @@ everything that knows the model's class (a Trainer, `save_pretrained`, `generate
 """
 
 import functools
+import random
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,14 @@ class Rules:
     blend: bool = False  # no coin: span and successor both run, and the rate is the successor's weight in their sum
 
 
+@dataclass(frozen=True)
+class Sample:
+    """How a hybrid runs outside training at a rate of its own."""
+
+    rate: float
+    coins: random.Random | None  # None: blended by the rate
+
+
 @dataclass
 class Voyage:
     """A hybrid's state: what is installed, and where its training stands."""
@@ -48,6 +57,7 @@ class Voyage:
     rate: float = 0.0
     mask: tuple[bool, ...] = ()
     forced: tuple[bool, ...] | None = None  # a mask that overrides the coin
+    sample: Sample | None = None  # what draws `forced` anew for each forward pass
     resting: list[nn.Module] = field(default_factory=list)  # modules kept in eval mode while the rest is trained
     last_loss: Any = None  # (how to wrap a loss, its latest value): what a skipped step reports
 
@@ -60,6 +70,10 @@ class Hybrid(nn.Module):
     @property
     def plan(self) -> Plan:
         return self._voyage.plan
+
+    @property
+    def schedule(self) -> Schedule:
+        return self._voyage.schedule
 
     @property
     def rate(self) -> float:
@@ -105,6 +119,15 @@ class Hybrid(nn.Module):
             self._freeze(self.unfrozen_at(step))
         self._throw_switches()
 
+    def follow(self, schedule: Schedule) -> None:
+        """Exchanges the schedule, in the middle of training too: the current step's rate, mask and phase are taken anew."""
+        voyage = self._voyage
+        voyage.schedule = schedule
+        if voyage.step is not None:
+            step = voyage.step
+            self.begin(voyage.num_steps)
+            self.set_step(step)
+
     def unfrozen_at(self, step: int) -> frozenset[str]:
         """The parameters outside the slots that are trained at a step."""
         voyage = self._voyage
@@ -137,12 +160,38 @@ class Hybrid(nn.Module):
         forced = (mask,) * len(voyage.slots) if isinstance(mask, bool) else tuple(mask)
         if len(forced) != len(voyage.slots):
             raise PlanError(f"the mask has {len(forced)} entries, but the plan has {len(voyage.slots)} slots")
-        before, voyage.forced = voyage.forced, forced
+        with self._forcing(forced):
+            yield
+
+    @contextmanager
+    def sampled(self, rate: float, seed: int) -> Iterator[None]:
+        """Runs the hybrid itself in eval mode too: each forward pass with a mask drawn at the rate, or blended by it.
+
+        The coins depend on the seed and the number of the pass alone, so that what one rate replaces, a higher one does too.
+        """
+        voyage = self._voyage
+        coins = None if voyage.rules.blend else random.Random(f"{seed}/sampled")
+        with self._forcing((rate > 0,) * len(voyage.slots), Sample(rate, coins)):
+            yield
+
+    @contextmanager
+    def _forcing(self, forced: tuple[bool, ...], sample: Sample | None = None) -> Iterator[None]:
+        voyage = self._voyage
+        before = voyage.forced, voyage.sample
+        voyage.forced, voyage.sample = forced, sample
         self._throw_switches()
         try:
             yield
         finally:
-            voyage.forced = before
+            voyage.forced, voyage.sample = before
+            self._throw_switches()
+
+    def _toss(self) -> None:
+        """Draws the mask of the next forward pass, if the hybrid is being sampled."""
+        voyage = self._voyage
+        sample = voyage.sample
+        if sample is not None and sample.coins is not None:
+            voyage.forced = tuple([sample.coins.random() < sample.rate for _ in voyage.slots])
             self._throw_switches()
 
     @contextmanager
@@ -187,11 +236,14 @@ class Hybrid(nn.Module):
     def _throw_switches(self) -> None:
         voyage = self._voyage
         mask = voyage.forced or (voyage.mask if self.training else (True,) * len(voyage.slots))
-        both = voyage.rules.blend and self.training and voyage.forced is None and 0 < voyage.rate < 1
+        if voyage.sample is not None:
+            rate, blending = voyage.sample.rate, voyage.rules.blend
+        else:
+            rate, blending = voyage.rate, voyage.rules.blend and self.training and voyage.forced is None
         for slot, replaced in zip(voyage.slots, mask or (False,) * len(voyage.slots), strict=True):
             slot.replaced = replaced
             if not slot.pairing:
-                slot.weight = voyage.rate if both else None
+                slot.weight = rate if blending and 0 < rate < 1 else None
 
     def _freeze(self, unfrozen: Collection[str]) -> None:
         rules = self._voyage.rules
@@ -272,6 +324,7 @@ def _hybrid_class(original: type[nn.Module], kind: type[Hybrid]) -> type:
 
     @functools.wraps(original.forward)
     def forward(self: Hybrid, *args: Any, **kwargs: Any) -> Any:
+        self._toss()
         if self.training and torch.is_grad_enabled():
             return self._train_forward(*args, **kwargs)
         return original.forward(self, *args, **kwargs)

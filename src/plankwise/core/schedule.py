@@ -2,11 +2,18 @@
 
 Xu et al. 2020, arXiv:2002.02925, section 3.3: constant and linear; the thesis measures the linear one by the share of steps
 at which the rate is 1. A schedule is called with the step (from 0) and the number of steps.
+
+All but one are driven by the step alone. `Plateau`, which neither source has, is driven by the held-out score: the rate rises
+when the hybrid, scored at its own rate, has stopped improving. It is a pure function of the step all the same: the steps of its
+rises are a part of its value, and another rise gives another schedule (`raised`, or `after` for a whole list of scores). It needs
+several evaluations a rate, so set training.evaluate_every well below an epoch; with training.early_stopping, which counts only
+once the rate is 1, it makes a run whose length is not known beforehand.
 """
 
 import math
 import random
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 
 from plankwise.errors import ConfigError
 from plankwise.kinds import no_such
@@ -17,6 +24,11 @@ def _within(name: str, value: float, *, above_zero: bool = False) -> None:
         raise ConfigError(
             f"method.schedule.{name} is {value}; choose a number {'above 0 and up to' if above_zero else 'from 0 to'} 1"
         )
+
+
+def _whole(name: str, value: float) -> None:
+    if value < 1 or value % 1:
+        raise ConfigError(f"method.schedule.{name} is {value}; choose a whole number from 1 on")
 
 
 @dataclass(frozen=True)
@@ -115,10 +127,8 @@ class Constant(Schedule):
     def __post_init__(self) -> None:
         _within("rate", self.rate)
         _within("full_at", self.full_at)
-        if self.replacing_steps is not None and (self.replacing_steps < 1 or self.replacing_steps % 1):
-            raise ConfigError(
-                f"method.schedule.replacing_steps is {self.replacing_steps}; choose a whole number from 1 on"
-            )
+        if self.replacing_steps is not None:
+            _whole("replacing_steps", self.replacing_steps)
 
     def __call__(self, step: int, num_steps: int) -> float:
         end = self.full_at * num_steps if self.replacing_steps is None else self.replacing_steps
@@ -150,15 +160,58 @@ class Steps(Schedule):
         return [rate for share, rate in zip(self.at, self.rates, strict=True) if step >= share * num_steps][-1]
 
 
+@dataclass(frozen=True)
+class Plateau(Schedule):
+    """By score: `start`, and `rise` more after `patience` evaluations without a better hybrid; 1 from the share `latest` on."""
+
+    start: float = 0.3
+    rise: float = 0.2
+    patience: int = 1
+    latest: float = 0.8
+    rises: tuple[int, ...] = field(default=(), metadata={"key": False})  # each step from which on the rate was raised
+
+    def __post_init__(self) -> None:
+        _within("start", self.start)
+        _within("rise", self.rise, above_zero=True)
+        _whole("patience", self.patience)
+        _within("latest", self.latest, above_zero=True)
+
+    def __call__(self, step: int, num_steps: int) -> float:
+        rate = self.start + self.rise * sum(risen <= step for risen in self.rises)
+        # 0.1 + 3 · 0.3 is a little less than 1 in floating point, and has to be 1.
+        return 1.0 if step >= self.latest * num_steps or rate > 1 - 1e-9 else rate
+
+    def raised(self, step: int) -> "Plateau":
+        """The same with one more rise, from a step on."""
+        return replace(self, rises=(*self.rises, step))
+
+    def after(self, scores: Iterable[tuple[int, float]]) -> "Plateau":
+        """The same with the rises that the hybrid's scores give, each score with the number of steps done, in their order."""
+        schedule = replace(self, rises=())
+        best, misses = -math.inf, 0
+        for step, score in scores:
+            best, misses = (score, 0) if score > best else (best, misses + 1)
+            if misses >= self.patience:
+                schedule = schedule.raised(step)
+                best, misses = -math.inf, 0
+        return schedule
+
+
 SCHEDULES: dict[str, type[Schedule]] = {
     "anti": Anti,
     "constant": Constant,
     "cosine": Cosine,
     "linear": Linear,
     "logarithmic": Logarithmic,
+    "plateau": Plateau,
     "slope": Slope,
     "steps": Steps,
 }
+
+
+def _keys(kind: type[Schedule]) -> dict[str, Field]:
+    """The fields that a recipe may set."""
+    return {entry.name: entry for entry in fields(kind) if entry.metadata.get("key", True)}
 
 
 def make_schedule(data: dict | Schedule) -> Schedule:
@@ -177,7 +230,7 @@ def make_schedule(data: dict | Schedule) -> Schedule:
     kind = options.pop("kind", "linear")
     if not isinstance(kind, str) or kind not in SCHEDULES:
         raise ConfigError(f"method.schedule.kind is {kind!r}; {no_such(str(kind), SCHEDULES, 'schedule')}")
-    known = {field.name: field for field in fields(SCHEDULES[kind])}
+    known = _keys(SCHEDULES[kind])
     for key, value in options.items():
         if key not in known:
             raise ConfigError(f"method.schedule.{key}: {no_such(key, known, f'key for the {kind} schedule')}")
@@ -191,7 +244,8 @@ def make_schedule(data: dict | Schedule) -> Schedule:
 def describe_schedule(schedule: Schedule) -> dict:
     """What `make_schedule` reads back."""
     kind = next(name for name, cls in SCHEDULES.items() if cls is type(schedule))
-    return {"kind": kind, **{key: value for key, value in asdict(schedule).items() if value is not None}}
+    known = _keys(type(schedule))
+    return {"kind": kind, **{key: v for key, v in asdict(schedule).items() if key in known and v is not None}}
 
 
 def draw_mask(seed: int, step: int, rate: float, num_slots: int) -> tuple[bool, ...]:

@@ -7,8 +7,9 @@ Mode `reference` does what the published code does instead: gradients of frozen 
 successors that were not drawn, dropout is active in frozen modules, successors start from the first blocks, the learning rate
 falls linearly from the first step. One difference stays: masks are drawn once per optimiser step, not per micro-batch.
 
-Two things that the paper does not do: `alpha` adds the predecessor's logits as a second target, and `mix = "blend"` runs span and
-successor both and adds their states, the successor's with the rate as its weight, instead of tossing a coin (as VCON does).
+Three things that the paper does not do: `alpha` adds the predecessor's logits as a second target; `mix = "blend"` runs span and
+successor both and adds their states, the successor's with the rate as its weight, instead of tossing a coin (as VCON does); and the
+plateau schedule raises the rate when the hybrid's score on dev has stopped improving.
 """
 
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from pydantic import Field, field_serializer, field_validator, model_validator
 
 from plankwise import config
 from plankwise.core.hybrid import Rules
-from plankwise.core.schedule import Linear, Schedule, describe_schedule, make_schedule
+from plankwise.core.schedule import Linear, Plateau, Schedule, describe_schedule, make_schedule
 from plankwise.methods._job import Job, Outcome
 from plankwise.methods._losses import distilling
 from plankwise.training.ship import Unfreeze, launch
@@ -101,11 +102,14 @@ def compress(job: Job, options: Options) -> Outcome:
     )
     result = stage.run(
         ship,
-        [ship.callback()],
+        [ship.callback(stage.score)],
         objective=distilling(targets, options.alpha, options.T) if targets else None,
         settled=lambda: ship.settled,
         describe=lambda: f"rate {ship.rate:.2f}  ",
     )
+    ship.recall(result.history)
     ship.begin(result.max_steps)
-    notes = {"targets": targets.to_json(stage.passes)} if targets else {}
+    notes: dict[str, Any] = {"targets": targets.to_json(stage.passes)} if targets else {}
+    if isinstance(ship.schedule, Plateau):
+        notes["rises"] = list(ship.schedule.rises)
     return start.outcome(ship.collapse(), result, skipped_steps=ship.count_skipped(result.steps), **notes)

@@ -6,6 +6,8 @@ ship.collapse().save_pretrained("successor")
 """
 
 import copy
+import time
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from torch import nn
@@ -14,20 +16,32 @@ from transformers import TrainerCallback
 from plankwise.core.chain import Chain, find_chains
 from plankwise.core.hybrid import Hybrid, Rules, install
 from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, listed_plan, match_paths
-from plankwise.core.schedule import Linear, Schedule
+from plankwise.core.schedule import Linear, Plateau, Schedule
 from plankwise.errors import ConfigError, PlanError
 from plankwise.families._rule import calm, chains_of, group_parameters, rebuild
 from plankwise.kinds import load_kind
 
 Unfreeze = Literal["nothing", "head", "embeddings", "all"]
 
+HYBRID_SCORE = "hybrid_score"  # in a log history: what the hybrid, run at its rate, scored after so many steps
+
 
 class Ship(Hybrid):
     """A hybrid that knows transformers: a callback for its Trainer, and a successor that loads with plain AutoModel."""
 
-    def callback(self) -> "ReplacingCallback":
-        """What tells the hybrid at which step the Trainer is."""
-        return ReplacingCallback(self)
+    def callback(self, score: Callable[[nn.Module], dict[str, float]] | None = None) -> "ReplacingCallback":
+        """What tells the hybrid at which step the Trainer is.
+
+        A plateau schedule needs `score`: a model in eval mode in, at least the key "score" out, higher if better, and the same
+        in every process.
+        """
+        return ReplacingCallback(self, score)
+
+    def recall(self, history: Iterable[dict]) -> None:
+        """Gives a plateau schedule the rises that a training's log history led to; other schedules stay as they are."""
+        if isinstance(self.schedule, Plateau):
+            scores = [(entry["step"], entry[HYBRID_SCORE]) for entry in history if HYBRID_SCORE in entry]
+            self.follow(self.schedule.after(scores))
 
     def collapse(self) -> nn.Module:
         """The successor alone, as a new model of the predecessor's class; the hybrid stays as it is."""
@@ -37,12 +51,23 @@ class Ship(Hybrid):
 
 
 class ReplacingCallback(TrainerCallback):
-    """Sets the step, reports the rate and the expected learning rate (the paper's equation 7)."""
+    """Sets the step, reports the rate and the expected learning rate (the paper's equation 7).
 
-    def __init__(self, ship: Ship) -> None:
+    With a plateau schedule it scores the hybrid at each evaluation and raises the rate. It keeps nothing but what it writes to the
+    log history, which is in every checkpoint: a resumed training goes on as if it had not been stopped.
+    """
+
+    def __init__(self, ship: Ship, score: Callable[[nn.Module], dict[str, float]] | None = None) -> None:
         self.ship = ship
+        self.score = score
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if isinstance(self.ship.schedule, Plateau) and self.score is None:
+            raise ConfigError(
+                "the schedule is a plateau, which rises by the hybrid's score, but the callback cannot score; "
+                "give it a function, ship.callback(score=...), or choose a schedule that is driven by the step"
+            )
+        self.ship.recall(state.log_history)
         self.ship.begin(state.max_steps)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -54,6 +79,24 @@ class ReplacingCallback(TrainerCallback):
             for parameter in self.ship.successor_parameters().values():
                 if parameter.grad is None and parameter in moved:
                     parameter.grad = parameter.new_zeros(parameter.shape)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        step, schedule = state.global_step, self.ship.schedule
+        if not isinstance(schedule, Plateau) or self.score is None:
+            return
+        rate = schedule(step, state.max_steps)
+        scored = any(HYBRID_SCORE in entry and entry["step"] == step for entry in state.log_history)
+        if rate == 1 or scored:  # several dev sets are several evaluations at one step
+            return
+        started = time.monotonic()
+        with self.ship.sampled(rate, args.seed):
+            found = self.score(self.ship)
+        if "score" not in found:
+            raise ConfigError(f"the function given to ship.callback gave {found}; let it give the key 'score' too")
+        state.log_history.append({HYBRID_SCORE: float(found["score"]), "replacing_rate": rate, "step": step})
+        self.ship.recall(state.log_history)
+        if "eval_seconds" in kwargs["metrics"]:
+            kwargs["metrics"]["eval_seconds"] += time.monotonic() - started
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict | None = None, **kwargs: Any) -> None:
         if logs and "learning_rate" in logs:
