@@ -1,6 +1,8 @@
 """Batches of texts of like length, in an order that depends on the seed and the epoch alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,9 @@ import torch
 from torch.utils.data import Sampler
 from transformers import DataCollatorWithPadding
 
-from plankwise.data.encode import Encoded
+from plankwise.data.blocks import frame_of
+from plankwise.data.encode import Blocks, Encoded
+from plankwise.data.masking import pad_blocks
 
 POOL = 50  # batches whose texts are sorted by length together: more means less padding and less chance
 
@@ -44,15 +48,27 @@ class LengthSampler(Sampler[int]):
 def without_labels(encoded: Encoded) -> Encoded:
     """The same texts alone."""
     kept = [name for name in encoded.dataset.column_names if name != "labels"]
-    return Encoded(encoded.dataset.select_columns(kept), encoded.lengths, encoded.num_cut)
+    return replace(encoded, dataset=encoded.dataset.select_columns(kept))
 
 
 def sorted_batches(encoded: Encoded, tokenizer: Any, batch_size: int) -> Iterator[tuple[np.ndarray, Any]]:
     """Every text once, the longest first, padded to the longest of its batch: the rows' numbers, and the model's inputs."""
     texts = without_labels(encoded).dataset
-    collate = DataCollatorWithPadding(tokenizer)
+    collate = plain_collator(encoded, tokenizer)
     order = np.argsort(encoded.lengths, kind="stable")[::-1]
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
-        columns = texts[rows.tolist()]
-        yield rows, collate([dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)])
+        yield rows, collate(examples_of(texts, rows.tolist()))
+
+
+def plain_collator(encoded: Encoded, tokenizer: Any) -> Callable[[list[dict]], Any]:
+    """Makes batches of texts as they are, padded; nothing is hidden."""
+    if isinstance(encoded, Blocks):
+        return partial(pad_blocks, tokenizer, frame_of(tokenizer))
+    return DataCollatorWithPadding(tokenizer)
+
+
+def examples_of(dataset: Any, rows: list[int]) -> list[dict]:
+    """Some rows of a dataset, each as a mapping of its own."""
+    columns = dataset[rows]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

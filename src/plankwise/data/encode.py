@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from datasets import Dataset
 
 CHUNK = 2_000  # texts tokenised at once
+ROW = "row"  # the key of an example's place among all
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,11 @@ class Encoded:
     dataset: Dataset
     lengths: list[int]
     num_cut: int  # texts longer than max_length, which lost their end
+
+
+@dataclass(frozen=True)
+class Blocks(Encoded):
+    """Blocks of tokens without the special ones, as `data.blocks` writes them; what makes batches adds those."""
 
 
 def encode(table: pa.Table, tokenizer: Any, max_length: int) -> Encoded:

@@ -1,0 +1,115 @@
+"""What a corpus that is larger than memory costs: shards found, all read, some made into blocks, and the memory for it.
+
+Writes a text file of the size asked for into a temporary folder; a fresh process reads it. Peak memory is what that process
+needs above what it had with torch, transformers and a tokenizer loaded.
+
+    python benchmarks/corpus_memory.py [--gb 2]
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress, track
+
+LIMIT_MB = 1_500
+NUM_BLOCKS = 20_000
+LENGTH = 128
+NUM_READ = 1_000
+SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "en", "or")]
+
+
+def main(gigabytes: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus.txt"
+        write_corpus(path, int(gigabytes * 1e9))
+        # the process that writes stays small: on Linux the peak of a new process begins with that of the one which starts it
+        subprocess.run([sys.executable, __file__, "--measure", str(path)], check=True)
+
+
+def write_corpus(path: Path, size: int) -> None:
+    """Lines of pseudo-words, each with its number, so that no two are alike."""
+    chance = np.random.default_rng(0)
+    words = ["".join(chance.choice(SYLLABLES, count)) for count in chance.integers(1, 4, 5_000)]
+    endings = [" ".join(chance.choice(words, count)) for count in chance.integers(5, 25, 10_000)]
+    line = 0
+    with open(path, "wb") as file, Progress() as progress:
+        bar = progress.add_task("writing", total=size)
+        while file.tell() < size:
+            file.write("".join([f"{line + number} {ending}\n" for number, ending in enumerate(endings)]).encode())
+            line += len(endings)
+            progress.update(bar, completed=file.tell())
+
+
+def measure(path: Path) -> None:
+    import torch  # noqa: F401  part of the base
+
+    from plankwise.data.blocks import open_blocks, write_blocks
+    from plankwise.data.corpus import find_shards, read_shard, shuffled
+    from plankwise.families._loading import load_tokenizer
+
+    console = Console()
+    tokenizer = load_tokenizer("embedded")
+    tokenizer("a first text sets up what is set up once")
+    base = peak_mb()
+
+    start = time.perf_counter()
+    shards = find_shards(str(path), unit="line", column=None, key="--measure")
+    found = time.perf_counter()
+    lines = sum(len(read_shard(shard)) for shard in track(shards, "reading"))
+    read = time.perf_counter()
+    after_reading = peak_mb() - base
+
+    file = path.with_name("blocks.arrow")
+    with Progress() as progress:
+        bar = progress.add_task("tokenising", total=NUM_BLOCKS)
+        written = write_blocks(
+            shuffled(shards, 0),
+            tokenizer,
+            file,
+            length=LENGTH,
+            form="packed",
+            keep=lambda text: True,
+            most_blocks=NUM_BLOCKS,
+            progress=lambda blocks: progress.advance(bar, blocks),
+        )
+    made = time.perf_counter()
+    blocks = open_blocks(file)
+    rows = np.random.default_rng(0).integers(0, len(blocks.dataset), NUM_READ)
+    tokens = sum(len(blocks.dataset[int(row)]["input_ids"]) for row in track(rows, "drawing"))
+    drawn = time.perf_counter()
+
+    above = peak_mb() - base
+    console.print(
+        f"{lines:,} lines, {path.stat().st_size / 1e9:.2f} GB, {len(shards)} shards\n"
+        f"  finding shards      {found - start:8.2f} s\n"
+        f"  reading all of them {read - found:8.2f} s\n"
+        f"  {written.blocks:,} blocks of {LENGTH} from {written.texts:,} texts {made - read:8.2f} s\n"
+        f"  {NUM_READ:,} random blocks, {tokens:,} tokens {drawn - made:8.2f} s\n"
+        f"  peak memory above the base of {base:,.0f} MB: {after_reading:,.0f} MB after reading, {above:,.0f} MB in all, "
+        f"which is {'under' if above < LIMIT_MB else 'NOT under'} {LIMIT_MB:,}",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def peak_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gb", type=float, default=2.0, help="size of the corpus")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        measure(arguments.measure)
+    else:
+        main(arguments.gb)
