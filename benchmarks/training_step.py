@@ -18,8 +18,8 @@ from transformers import DataCollatorWithPadding
 import plankwise
 from plankwise.config import load_config
 from plankwise.data.batch import LengthSampler
-from plankwise.examples import read_examples
-from plankwise.families._loading import load_classifier, load_tokenizer
+from plankwise.examples.reading import read_examples
+from plankwise.families._loading import load_tokenizer
 
 RATES = (0.0, 0.3, 0.6, 1.0)
 
@@ -28,8 +28,8 @@ def main(steps: int) -> None:
     console = Console()
     config = load_config(None, ["task.train_limit=2000", "task.dev_limit=100", "training.max_length=64"])
     tokenizer = load_tokenizer("embedded")
-    examples = read_examples(config.task, config, tokenizer, console)
-    predecessor, _ = load_classifier("embedded", examples.source.labels)
+    examples = read_examples(config, tokenizer, console)
+    predecessor, _ = examples.load("embedded", remote_code=False)
     collate = DataCollatorWithPadding(tokenizer)
     order = list(LengthSampler(examples.train.lengths, 32, seed=0))
     batches = [

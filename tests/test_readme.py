@@ -26,6 +26,7 @@ def place(tmp_path_factory, tiny):
         (folder / f"{name}.csv").write_text(
             "sentence,label\n" + "".join(f"{text},{label}\n" for text, label in numbered)
         )
+    (folder / "corpus.txt").write_text("\n".join(text for text, _ in rows))
     return folder
 
 
@@ -45,6 +46,7 @@ def test_the_commands_run_on_the_recipe(place, monkeypatch, capsys):
     quick = "\n[predecessor.training]\nepochs = 8\nlearning_rate = 3e-3\nbatch_size = 8\n"
     quick += "[evaluation]\nlatency_predictions = 2\nfloor = false\n"
     (place / "recipe.toml").write_text(blocks("toml")[0] + quick)
+    (place / "domain.toml").write_text(blocks("toml")[1] + quick)
     commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("plankwise ")]
     assert len(commands) >= 5
     for command in commands:

@@ -16,7 +16,7 @@ from transformers import AutoModelForSequenceClassification
 
 from plankwise.config import load_config, validate_config
 from plankwise.errors import ConfigError
-from plankwise.examples import prepare_task
+from plankwise.examples.labelled import prepare_task
 from plankwise.run import compress
 
 QUIET = Console(quiet=True)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from plankwise.data.encode import encode
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.guards import check_order
 from plankwise.evaluation.predict import predict
-from plankwise.examples import make_scorer, prepare_task
+from plankwise.examples.labelled import make_scorer, prepare_task
+from plankwise.examples.text import Text
 from plankwise.families._loading import (
     check_labels,
     check_length,
@@ -28,6 +30,7 @@ from plankwise.families._loading import (
 )
 from plankwise.files import write_text
 from plankwise.kinds import load_kind
+from plankwise.tasks import text
 from plankwise.tasks._tables import Layout, read_table
 
 CHUNK = 5_000  # rows encoded and predicted at once
@@ -84,12 +87,14 @@ def open_classifier(config: RunConfig) -> Classifier:
 
 
 def evaluate(config: RunConfig, console: Console) -> dict[str, float]:
-    """The task's metrics of the classifier at `predecessor.path`.
+    """The task's metrics of the classifier, or for text the language model, at `predecessor.path`.
 
     Raises:
         PlankwiseError: the model or the data cannot be used, or their classes disagree: other names, another order, or
             no names and outputs that only make sense in another order.
     """
+    if isinstance(config.task, text.Options):
+        return _evaluate_language_model(config, console)
     classifier = open_classifier(config)
     source, prepared = prepare_task(config.task, config, console)
     check_labels(classifier.config, source.labels, classifier.path, otherwise="")
@@ -98,6 +103,22 @@ def evaluate(config: RunConfig, console: Console) -> dict[str, float]:
     if not has_names(list(classifier.labels)):
         check_order(scorer, outputs, classifier.path)
     return scorer.score_outputs(outputs)
+
+
+def _evaluate_language_model(config: RunConfig, console: Console) -> dict[str, float]:
+    path, remote_code = config.predecessor.path, config.predecessor.remote_code
+    tokenizer = load_tokenizer(path, remote_code=remote_code)
+    examples = Text(config.task, config, tokenizer)
+    model, has_head = examples.load(path, remote_code=remote_code)
+    if not has_head:
+        raise ConfigError(
+            f"{path} has no trained head for task.objective = {config.task.objective!r}; "
+            "give the successor/ or predecessor/ folder of a run on text"
+        )
+    check_length(config.training.max_length, model, tokenizer, path)
+    with tempfile.TemporaryDirectory() as folder:
+        examples.lay_out_dev(Path(folder), console)
+        return examples.score(model)
 
 
 def predict_table(

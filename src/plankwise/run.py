@@ -19,20 +19,21 @@ from plankwise import folders
 from plankwise.config import FitOptions, RunConfig
 from plankwise.core.plan import Plan
 from plankwise.errors import ConfigError
-from plankwise.evaluation.guards import check_predecessor
 from plankwise.evaluation.latency import measure_latency
 from plankwise.evaluation.metrics import retained
 from plankwise.evaluation.size import count_parameters, size_on_disk_mb
-from plankwise.examples import Examples, read_examples
-from plankwise.families._loading import check_labels, check_length, load_classifier, load_config, load_tokenizer
+from plankwise.examples._base import Examples
+from plankwise.examples.reading import read_examples
+from plankwise.families._loading import check_length, load_config, load_tokenizer
 from plankwise.families._quiet import quiet
+from plankwise.families._rule import head_of
 from plankwise.files import whole_folder
 from plankwise.kinds import load_kind
 from plankwise.methods._job import Job, Outcome
 from plankwise.record import describe_machine, read_record, write_record
 from plankwise.training.fitting import read_texts
 from plankwise.training.ship import make_plan, try_plan
-from plankwise.training.stage import Stage, StageResult
+from plankwise.training.stage import Stage, StageResult, trained_alone
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Ground:
     examples: Examples
     path: str  # of the trained predecessor
     stages: dict[str, StageResult] = field(default_factory=dict)  # the predecessor's training, if it was trained here
+    made_head: bool = False  # its head did not come with it
 
 
 @dataclass(frozen=True)
@@ -60,17 +62,19 @@ class Run:
         return Stage(
             name=name,
             train=self.examples.train,
-            score=self.examples.scorer.score,
+            score=self.examples.score,
             tokenizer=self.tokenizer,
             options=training,
             folder=self.folder / "checkpoints" / name,
             seed=config.run.seed,
             console=self.console,
+            objective=self.examples.objective,
+            collate=self.examples.collate,
         )
 
     def load(self, path: str) -> tuple[nn.Module, bool]:
-        remote_code = self.config.predecessor.remote_code
-        return load_classifier(path, self.examples.source.labels, tokenizer=self.tokenizer, remote_code=remote_code)
+        """The model with a head for the task, and whether that head came with it."""
+        return self.examples.load(path, remote_code=self.config.predecessor.remote_code)
 
     def save(self, model: nn.Module, name: str) -> Path:
         with quiet(), whole_folder(self.folder / name) as part:
@@ -107,12 +111,45 @@ def compress(config: RunConfig, console: Console) -> dict:
         "skipped_steps": outcome.skipped_steps,
         "seconds": seconds,
         "plan": outcome.plan.to_json(),
-        "stages": {name: asdict(stage) for name, stage in stages.items()},
+        "made_head": ground.made_head,
         **outcome.notes,
-        "task": ground.examples.to_json(),
-        "config": config.model_dump(mode="json"),
-        "seed": config.run.seed,
-        "machine": describe_machine(),
+        **_describe(run, stages),
+    }
+    write_record(folder, record)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    return record
+
+
+def finetune(config: RunConfig, console: Console) -> dict:
+    """Trains the model at `predecessor.path` on the task, all of it, as `predecessor.training` says; from raw data to a record.
+
+    Raises:
+        PlankwiseError: anything that the user can mend. Bad input is found before anything is written.
+    """
+    folder = Path(config.run.folder)
+    if folders.is_finished(folder, config):
+        console.print(f"{folder} is finished already; these are its results")
+        return read_record(folder)
+    path, remote_code = config.predecessor.path, config.predecessor.remote_code
+    _check_precision(config)
+    tokenizer = load_tokenizer(path, remote_code=remote_code)
+    run = Run(config, folder, console, tokenizer, read_examples(config, tokenizer, console))
+    set_seed(config.run.seed)  # a new head starts from the same weights in every run of this config
+    model, has_head = run.load(path)
+    check_length(config.training.max_length, model, tokenizer, path)
+    folders.claim(folder, config)
+    run.examples.lay_out(folder, console)
+    stages = train_whole(run, model, "model", new_head=not has_head)
+    record: dict[str, Any] = {"model": _weigh(run, model, run.save(model, "model"))}
+    if config.evaluation.latency:
+        _measure_latency(run, {"model": model}, record)
+    *before, last = stages.values()
+    record |= {
+        "steps": sum(stage.steps for stage in stages.values()),
+        "seconds": sum(stage.seconds for stage in stages.values()),
+        "seconds_to_best": sum(stage.seconds for stage in before) + last.seconds_to_best,
+        "made_head": not has_head,
+        **_describe(run, stages),
     }
     write_record(folder, record)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -127,16 +164,20 @@ def lay_ground(config: RunConfig, console: Console) -> Ground:
     """
     _check_precision(config)
     tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
-    examples = read_examples(config.task, config, tokenizer, console)
+    examples = read_examples(config, tokenizer, console)
+    examples.check_config(config)
     run = Run(config, Path(config.run.folder), console, tokenizer, examples)
-    predecessor, needs_training = _find_predecessor(run)
+    predecessor, needs_training, has_head = _find_predecessor(run)
     check_plan(config, predecessor)
     check_length(config.training.max_length, predecessor, tokenizer, config.predecessor.path)
-    if not needs_training:
-        check_predecessor(examples.scorer, predecessor, examples.prepared.train, config.predecessor.path, given=True)
+    if not needs_training and not examples.on_disk:
+        examples.check_predecessor(predecessor, config.predecessor.path, given=True)
     folders.claim(run.folder, config)
-    path, stages = _ready_predecessor(run, predecessor, needs_training)
-    return Ground(tokenizer, examples, path, stages)
+    examples.lay_out(run.folder, console)
+    if not needs_training and examples.on_disk:
+        examples.check_predecessor(predecessor, config.predecessor.path, given=True)
+    path, stages = _ready_predecessor(run, predecessor, needs_training, has_head)
+    return Ground(tokenizer, examples, path, stages, made_head=not has_head)
 
 
 def check_plan(config: RunConfig, predecessor: nn.Module) -> Plan:
@@ -166,7 +207,7 @@ def train_successor(config: RunConfig, ground: Ground, console: Console) -> Outc
         options=config.plan,
         seed=config.run.seed,
         max_length=config.training.max_length,
-        held_out=next(iter(ground.examples.scorer.dev.values())),
+        held_out=ground.examples.held_out,
         stage=lambda name: run.stage(name, config.training),
     )
     return load_kind("methods", config.method.name, key="method.name").compress(job, config.method)
@@ -188,51 +229,56 @@ def _check_precision(config: RunConfig) -> None:
             )
 
 
-def _find_predecessor(run: Run) -> tuple[nn.Module, bool]:
-    """The model as it was given, and whether it has to be trained on the task first."""
-    options, labels = run.config.predecessor, run.examples.source.labels
+def _find_predecessor(run: Run) -> tuple[nn.Module, bool, bool]:
+    """The model as it was given, whether it has to be trained on the task first, and whether its head came with it."""
+    options = run.config.predecessor
     given = load_config(options.path, remote_code=options.remote_code)
     set_seed(run.config.run.seed)  # a new head starts from the same weights in every run of this config
     model, has_head = run.load(options.path)
     if options.finetune is True:
-        return model, True
-    trained = any("ForSequenceClassification" in name for name in given.architectures or ())
-    if trained:
-        check_labels(given, labels, options.path)
+        return model, True, has_head
+    run.examples.check_head(given, options.path)
     if options.finetune is False and not has_head:
         raise ConfigError(
             f"predecessor.finetune is false, but {options.path} has no trained head for this task; "
             "set it to 'auto' or true, or give a model that was trained on the task"
         )
-    return model, not has_head
+    return model, not has_head, has_head
 
 
-def _ready_predecessor(run: Run, model: nn.Module, needs_training: bool) -> tuple[str, dict[str, StageResult]]:
-    """The path of the trained predecessor, and its stage if it was trained here, after its guards."""
-    options, examples = run.config.predecessor, run.examples
+def _ready_predecessor(
+    run: Run, model: nn.Module, needs_training: bool, has_head: bool
+) -> tuple[str, dict[str, StageResult]]:
+    """The path of the trained predecessor, and its stages if it was trained here, after its guards."""
     if not needs_training:
-        return options.path, {}
-    stage = run.stage("predecessor", options.training).run(model)
+        return run.config.predecessor.path, {}
+    stages = train_whole(run, model, "predecessor", new_head=not has_head)
     path = str(run.save(model, "predecessor"))
-    check_predecessor(examples.scorer, model, examples.prepared.train, path)
-    return path, {"predecessor": stage}
+    run.examples.check_predecessor(model, path)
+    return path, stages
+
+
+def train_whole(run: Run, model: nn.Module, name: str, *, new_head: bool) -> dict[str, StageResult]:
+    """Trains all of a model as `predecessor.training` says; a new head that asks for it first learns alone for a share."""
+    options, alone = run.config.predecessor.training, run.examples.head_alone
+    stage = run.stage(name, options)
+    if alone is None or not new_head:
+        return {name: stage.run(model)}
+    steps = max(1, round(alone.share * stage.num_steps))
+    update = {"max_steps": steps, "learning_rate": alone.learning_rate, "evaluate_every": steps}
+    with trained_alone(model, head_of(model)):
+        stages = {"head": run.stage("head", options.model_copy(update=update)).run(model)}
+    if steps < stage.num_steps:
+        rest = options.model_copy(update={"max_steps": stage.num_steps - steps})
+        stages[name] = run.stage(name, rest).run(model)
+    return stages
 
 
 def _measure(run: Run, paths: dict[str, Path]) -> dict:
     """Scores, sizes and latencies of the checkpoints as a user would load them."""
-    scorer, options = run.examples.scorer, run.config.evaluation
+    options = run.config.evaluation
     models = {name: run.load(str(path))[0] for name, path in paths.items()}
-    record: dict[str, Any] = {}
-    for name, model in models.items():
-        metrics = scorer.score(model)
-        record[name] = {
-            "path": str(paths[name]),
-            "parameters": count_parameters(model),
-            "size_mb": _size_mb(run, model, paths[name]),
-            "score": metrics.pop("score"),
-            "metrics": metrics,
-            "latency_ms": None,
-        }
+    record: dict[str, Any] = {name: _weigh(run, model, paths[name]) for name, model in models.items()}
     before, after = record["predecessor"], record["successor"]
     for name in models.keys() - {"predecessor"}:
         record[name]["retained"] = retained(record[name]["score"], before["score"])
@@ -244,6 +290,30 @@ def _measure(run: Run, paths: dict[str, Path]) -> dict:
     return record
 
 
+def _describe(run: Run, stages: dict[str, StageResult]) -> dict:
+    """What every record says."""
+    return {
+        "stages": {name: asdict(stage) for name, stage in stages.items()},
+        "task": run.examples.to_json(),
+        "config": run.config.model_dump(mode="json"),
+        "seed": run.config.run.seed,
+        "machine": describe_machine(),
+    }
+
+
+def _weigh(run: Run, model: nn.Module, path: Path) -> dict:
+    """What the record says of one model."""
+    metrics = run.examples.score(model)
+    return {
+        "path": str(path),
+        "parameters": count_parameters(model),
+        "size_mb": _size_mb(run, model, path),
+        "score": metrics.pop("score"),
+        "metrics": metrics,
+        "latency_ms": None,
+    }
+
+
 def _measure_latency(run: Run, models: dict[str, nn.Module], record: dict) -> None:
     options, length = run.config.evaluation, run.config.training.max_length
     run.console.print(f"latency: {options.latency_predictions} predictions a model and batch size")
@@ -253,7 +323,7 @@ def _measure_latency(run: Run, models: dict[str, nn.Module], record: dict) -> No
         latency = measure_latency(
             models,
             run.tokenizer,
-            run.examples.scorer.texts(run.examples.prepared, 1000),
+            run.examples.texts(1000),
             max_length=length,
             batch_sizes=options.latency_batch_sizes,
             predictions=options.latency_predictions,
@@ -262,8 +332,10 @@ def _measure_latency(run: Run, models: dict[str, nn.Module], record: dict) -> No
     for name in models:
         record[name]["latency"] = latency[name]
         record[name]["latency_ms"] = latency[name][str(options.latency_batch_sizes[0])]["p50_ms"]
-        record[name]["speedup"] = record["predecessor"]["latency_ms"] / record[name]["latency_ms"]
-    record["speedup"] = record["successor"]["speedup"]
+    if "predecessor" in models:
+        for name in models:
+            record[name]["speedup"] = record["predecessor"]["latency_ms"] / record[name]["latency_ms"]
+        record["speedup"] = record["successor"]["speedup"]
 
 
 def _size_mb(run: Run, model: nn.Module, path: Path) -> float:

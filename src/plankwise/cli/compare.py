@@ -4,6 +4,9 @@ Example: plankwise compare recipes/reviews.toml --methods finetune,kd,replacing 
 
 Rows of your own: --variant "replacing+kd: method.name=replacing method.alpha=0.5"; several recipes are several tasks.
 
+With --domain RUN, a finished run on a text task, the four settings of the thesis are compared instead: the model as it is and the
+one tuned on the domain's text, whole and compressed.
+
 A comparison that was stopped goes on when the same command is given again.
 """
 
@@ -38,11 +41,18 @@ def command(
     variant: Annotated[
         list[str] | None, typer.Option(help="one more row: 'LABEL: KEY=VALUE KEY=VALUE'; may be repeated")
     ] = None,
+    domain: Annotated[
+        Path | None,
+        typer.Option(
+            help="folder of a run on a text task: compare {plain, domain} × {whole, compressed}", show_default="none"
+        ),
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="where all is written", show_default="runs/compare-RECIPES")
     ] = None,
 ) -> None:
     from plankwise.cli._console import open_console
+    from plankwise.comparison.domain import run_settings, show_settings, write_settings
     from plankwise.comparison.grid import Variant, run_grid
     from plankwise.comparison.tables import show_tables, tabulate, write_tables
     from plankwise.config import load_data
@@ -61,6 +71,17 @@ def command(
     place = folder or Path("runs") / f"compare-{'+'.join(path.stem for path in paths)}"
 
     console = open_console()
+    if domain is not None:
+        if methods is not None or variant or len(data) != 1:
+            raise ConfigError(
+                "--domain compares four settings on one task; give one recipe, no --methods and no --variant"
+            )
+        settings = run_settings(data[0], domain, range(seeds), place, console)
+        console.print(f"tables: {write_settings(settings, place)}", soft_wrap=True)
+        show_settings(settings, console)
+        if any(row.failures for row in settings.rows):
+            raise typer.Exit(1)
+        return
     tasks = run_grid(data, rows, range(seeds), place, console)
     tables = [tabulate(task) for task in tasks]
     written = write_tables(tables, place)

@@ -25,7 +25,7 @@ from plankwise.errors import ConfigError, PlanError, PlankwiseError, RunError
 from plankwise.evaluation.latency import measure_latency
 from plankwise.evaluation.scoring import Scorer
 from plankwise.evaluation.size import count_parameters
-from plankwise.examples import prepare_task
+from plankwise.examples.labelled import Labelled, prepare_task
 from plankwise.families._loading import check_length, load_classifier, load_tokenizer
 from plankwise.files import sweep_leftovers, whole_file, write_text
 from plankwise.run import Ground, Run, check_plan, lay_ground, train_successor
@@ -122,7 +122,7 @@ def run_grid(
     sweep_leftovers(folder)
     grounds = [lay_ground(layout.base, console) for layout in layouts]
     cells = _run_cells(layouts, grounds, console)
-    names = [ground.examples.source.name for ground in grounds]
+    names = [ground.examples.name for ground in grounds]
     return [
         _collect(layout, ground, own, name if names.count(name) == 1 else f"{name} ({layout.recipe})", console)
         for layout, ground, own, name in zip(layouts, grounds, cells, names, strict=True)
@@ -233,7 +233,7 @@ def _run_cells(layouts: list[_Layout], grounds: list[Ground], console: Console) 
     places = [(index, key) for index, layout in enumerate(layouts) for key in layout.configs]
     cells: dict[tuple[int, tuple[str, int]], Cell] = {}
     for index, key in places:
-        found = _find_cell(Path(layouts[index].configs[key].run.folder), grounds[index].examples.scorer)
+        found = _find_cell(Path(layouts[index].configs[key].run.folder), _scorer(grounds[index]))
         if found is not None:
             cells[index, key] = found
     if cells:
@@ -268,8 +268,8 @@ def _run_cell(label: str, config: RunConfig, ground: Ground, console: Console) -
     folders.claim(folder, config)
     set_seed(config.run.seed)  # whatever ran before in this process
     outcome = train_successor(config, ground, console)
-    outputs = ground.examples.scorer.outputs(outcome.successor)
-    metrics = ground.examples.scorer.score_outputs(outputs)
+    outputs = _scorer(ground).outputs(outcome.successor)
+    metrics = _scorer(ground).score_outputs(outputs)
     cell = Cell(
         label=label,
         seed=config.run.seed,
@@ -285,6 +285,11 @@ def _run_cell(label: str, config: RunConfig, ground: Ground, console: Console) -
     _keep_best(cell, outcome.successor, Run(config, folder, console, ground.tokenizer, ground.examples))
     _write_cell(folder, cell)
     return cell
+
+
+def _scorer(ground: Ground) -> Scorer:
+    assert isinstance(ground.examples, Labelled)  # _check_fit has read them
+    return ground.examples.scorer
 
 
 def _keep_best(cell: Cell, successor: Any, run: Run) -> None:
@@ -343,7 +348,7 @@ def _read_json(path: Path) -> dict:
 
 def _collect(layout: _Layout, ground: Ground, cells: list[Cell], name: str, console: Console) -> TaskResult:
     run = Run(layout.base, layout.folder, console, ground.tokenizer, ground.examples)
-    scorer, options = ground.examples.scorer, layout.base.evaluation
+    scorer, options = _scorer(ground), layout.base.evaluation
     model, _ = run.load(ground.path)
     metrics = scorer.score(model)
     latency = _find_latency(layout, ground, run) if options.latency else {}
@@ -382,7 +387,7 @@ def _find_latency(layout: _Layout, ground: Ground, run: Run) -> dict[str, float]
         measured = measure_latency(
             {name: run.load(path)[0] for name, path in {PREDECESSOR: ground.path, **paths}.items()},
             run.tokenizer,
-            run.examples.scorer.texts(run.examples.prepared, 1000),
+            run.examples.texts(1000),
             max_length=run.config.training.max_length,
             batch_sizes=options.latency_batch_sizes,
             predictions=options.latency_predictions,

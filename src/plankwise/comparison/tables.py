@@ -160,7 +160,7 @@ def show_tables(tables: Sequence[TaskTable], console: Console) -> None:
         for column in ("macro", "retained"):
             shown.add_column(column, justify="right", no_wrap=True)
         for label, mean, share in macro_rows(tables):
-            shown.add_row(label, _score(mean), _share(share))
+            shown.add_row(label, show_score(mean), show_share(share))
         console.print(shown)
 
 
@@ -183,26 +183,26 @@ def _figures(row: Row) -> list[str]:
     if summary is None:
         return ["failed", *[""] * (len(COLUMNS) - 1)]
     return [
-        _score(summary.median),
-        "" if before else _score(summary.spread),
-        "" if before else _score(summary.best),
-        _share(summary.retained),
+        show_score(summary.median),
+        "" if before else show_score(summary.spread),
+        "" if before else show_score(summary.best),
+        show_share(summary.retained),
         "" if summary.seconds is None else f"{summary.seconds:.0f}",
-        _count(row.parameters),
+        show_count(row.parameters),
         "" if row.latency_ms is None else f"{row.latency_ms:.2f}",
         "" if row.speedup is None else f"{row.speedup:.2f}×",
     ]
 
 
-def _score(value: float | None) -> str:
+def show_score(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _share(value: float | None) -> str:
+def show_share(value: float | None) -> str:
     return "" if value is None else f"{value:.1%}"
 
 
-def _count(value: int | None) -> str:
+def show_count(value: int | None) -> str:
     if value is None:
         return ""
     return f"{value / 1e6:.1f} M" if value >= 1e6 else f"{value / 1e3:.1f} k"
@@ -220,22 +220,24 @@ def _markdown(tables: Sequence[TaskTable]) -> str:
     lines = []
     for table in tables:
         columns = _columns(table.task)
-        lines += [f"## {_cell(table.title)}", "", *_lines(["", *columns, "verdict"])]
-        lines += [_line([row.name, *_figures(row)[: len(columns)], row.verdict]) for row in table.rows]
+        lines += [f"## {_cell(table.title)}", "", *markdown_head(["", *columns, "verdict"])]
+        lines += [markdown_line([row.name, *_figures(row)[: len(columns)], row.verdict]) for row in table.rows]
         lines += ["", *(f"- {_cell(row.label)}: {_cell(row.failure)}" for row in table.rows if row.failure)]
         lines += [""] if any(row.failure for row in table.rows) else []
     if len(tables) > 1:
-        lines += [f"## {_macro_title(tables)}", "", *_lines(["", "macro", "retained"])]
-        lines += [_line([label, _score(mean), _share(share)]) for label, mean, share in macro_rows(tables)]
+        lines += [f"## {_macro_title(tables)}", "", *markdown_head(["", "macro", "retained"])]
+        lines += [
+            markdown_line([label, show_score(mean), show_share(share)]) for label, mean, share in macro_rows(tables)
+        ]
         lines += [""]
     return "\n".join([*lines, f"{MEANING[0].upper()}{MEANING[1:]}.", ""])
 
 
-def _lines(header: list[str]) -> list[str]:
-    return [_line(header), "|" + "|".join(["---"] + ["---:"] * (len(header) - 1)) + "|"]
+def markdown_head(header: list[str]) -> list[str]:
+    return [markdown_line(header), "|" + "|".join(["---"] + ["---:"] * (len(header) - 1)) + "|"]
 
 
-def _line(cells: list[str]) -> str:
+def markdown_line(cells: list[str]) -> str:
     return "| " + " | ".join(map(_cell, cells)) + " |"
 
 

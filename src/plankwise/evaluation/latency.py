@@ -55,7 +55,8 @@ def _time(model: nn.Module, tokenizer: Any, batch: list[tuple[str, ...]], max_le
     start = time.perf_counter()
     with torch.inference_mode():
         inputs = tokenizer(*columns, truncation=True, max_length=max_length, padding=True, return_tensors="pt")
-        model(**inputs.to(device)).logits.argmax(-1).tolist()
+        output = model(**inputs.to(device))
+        output["logits" if "logits" in output else "prediction_logits"].argmax(-1).tolist()
     return time.perf_counter() - start
 
 

@@ -46,7 +46,7 @@ def load_tokenizer(path: str, *, remote_code: bool = False) -> Any:
     Raises:
         ConfigError: nothing can be loaded from there, or a tokenizer that knows no words.
     """
-    with _explained(path):
+    with explained(path):
         tokenizer = AutoTokenizer.from_pretrained(resolve(path), trust_remote_code=remote_code)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes up where the files are missing
         raise ConfigError(
@@ -59,7 +59,7 @@ def load_tokenizer(path: str, *, remote_code: bool = False) -> Any:
 
 
 def load_config(path: str, *, remote_code: bool = False) -> Any:
-    with _explained(path):
+    with explained(path):
         return AutoConfig.from_pretrained(resolve(path), trust_remote_code=remote_code)
 
 
@@ -71,7 +71,7 @@ def load_classifier(
     Raises:
         ConfigError: nothing can be loaded from there.
     """
-    with _explained(path), quiet():
+    with explained(path), quiet():
         config = AutoConfig.from_pretrained(resolve(path), trust_remote_code=remote_code)
         config.num_labels = max(1, len(labels))
         if labels:
@@ -158,7 +158,7 @@ def check_length(max_length: int, model: Any, tokenizer: Any, path: str) -> None
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def explained(path: str) -> Iterator[None]:
     try:
         yield
     except (ConfigError, MissingExtraError, RunError):

@@ -95,7 +95,7 @@ def count_key(config: Any, path: str) -> str:
 
 
 def group_parameters(model: nn.Module, chain_paths: set[str]) -> dict[str, str]:
-    """Each parameter outside the chains, by name, with its group: `embeddings` or `head`."""
+    """Each parameter outside the chains, by name, with its group: `embeddings` (also where a head shares them) or `head`."""
     find: Any = getattr(model, "get_input_embeddings", lambda: None)
     embedding = find()
     groups: dict[str, str] = {}
@@ -104,7 +104,15 @@ def group_parameters(model: nn.Module, chain_paths: set[str]) -> dict[str, str]:
         embeds = any(item is embedding or isinstance(item, nn.Embedding) for item in inner)
         for name, _ in module.named_parameters(prefix=path, remove_duplicate=False):
             groups[name] = "embeddings" if embeds else "head"
-    return groups
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    tied = {id(weights[name]) for name, group in groups.items() if group == "embeddings"}
+    return {name: "embeddings" if id(weights[name]) in tied else group for name, group in groups.items()}
+
+
+def head_of(model: nn.Module) -> set[str]:
+    """The names of the parameters behind the chains that are not shared with the embeddings."""
+    groups = group_parameters(model, {chain.path for chain in chains_of(model)})
+    return {name for name, group in groups.items() if group == "head"}
 
 
 def _outermost(module: nn.Module, path: str, chain_paths: set[str]) -> list[tuple[str, nn.Module]]:

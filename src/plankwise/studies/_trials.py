@@ -15,7 +15,7 @@ from plankwise import folders
 from plankwise.comparison.grid import Variant, reason, run_grid
 from plankwise.config import RunConfig, apply_override, validate_config
 from plankwise.errors import ConfigError, RunError
-from plankwise.examples import prepare_task
+from plankwise.examples.labelled import prepare_task
 from plankwise.families._loading import check_length, load_config, load_tokenizer
 from plankwise.families._quiet import quiet
 from plankwise.record import read_record, write_record

@@ -16,7 +16,6 @@ from plankwise.core.hybrid import Rules
 from plankwise.core.plan import Plan
 from plankwise.core.schedule import Constant
 from plankwise.errors import ConfigError, PlanError
-from plankwise.families._loading import load_classifier
 from plankwise.run import Ground, train_successor
 from plankwise.studies._choices import read_replacing, schedule_override
 from plankwise.studies._study import Arm, Axis, Measured, Point, Published, Request, Trial
@@ -70,10 +69,10 @@ def _measure(trial: Trial, request: Request) -> Measured:
     slots = make_plan(predecessor, config.plan).slots
     return Measured(
         task=trial.name,
-        metric=" and ".join(ground.examples.source.score),
+        metric=" and ".join(ground.examples.score_names),
         arms=trial.arms,
         points=points,
-        baseline=ground.examples.scorer.score(predecessor)["score"],
+        baseline=ground.examples.score(predecessor)["score"],
         notes=["; ".join(f"slot {number}: {slot}" for number, slot in enumerate(slots, 1))],
     )
 
@@ -88,7 +87,7 @@ def score_slots(config: RunConfig, ground: Ground, console: Console) -> dict[str
     scores = {}
     for name, mask in {**masks, ALL: (True,) * count}.items():
         with ship.masked(mask):
-            scores[name] = ground.examples.scorer.score(ship)["score"]
+            scores[name] = ground.examples.score(ship)["score"]
     return scores
 
 
@@ -142,5 +141,4 @@ def _check_spans(plan: Plan) -> None:
 
 
 def _load(config: RunConfig, ground: Ground) -> nn.Module:
-    labels, remote_code = ground.examples.source.labels, config.predecessor.remote_code
-    return load_classifier(ground.path, labels, tokenizer=ground.tokenizer, remote_code=remote_code)[0]
+    return ground.examples.load(ground.path, remote_code=config.predecessor.remote_code)[0]

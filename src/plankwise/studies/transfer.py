@@ -20,7 +20,8 @@ from plankwise.config import RunConfig, validate_config
 from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import Constant
 from plankwise.errors import ConfigError
-from plankwise.examples import Examples, read_examples
+from plankwise.examples._base import Examples
+from plankwise.examples.reading import read_examples
 from plankwise.families._loading import load_classifier, load_tokenizer
 from plankwise.families._quiet import quiet
 from plankwise.files import whole_folder
@@ -136,7 +137,7 @@ def truncate(model: nn.Module, config: RunConfig) -> nn.Module:
 def _measure(trial: Trial, runs: Configs, failures: dict[tuple[str, int], str], console: Console) -> Measured:
     config = validate_config(trial.recipe)
     tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
-    examples = read_examples(config.task, config, tokenizer, console)
+    examples = read_examples(config, tokenizer, console)
     arms = {arm.label: arm for arm in trial.arms}
     points = []
     for (name, seed), run in runs.items():
@@ -145,7 +146,7 @@ def _measure(trial: Trial, runs: Configs, failures: dict[tuple[str, int], str], 
             console.print(f"{trial.name}: {name}, seed {seed}")
             record, failure = attempt(partial(keep, run, partial(finetune, run, tokenizer, examples, console)))
         points.append(Point(arms[name], seed, record and record["score"], failure))
-    found = Measured(trial.name, " and ".join(examples.source.score), trial.arms, points, None, ORIGINAL)
+    found = Measured(trial.name, " and ".join(examples.score_names), trial.arms, points, None, ORIGINAL)
     return replace(found, baseline=found.median(arms[ORIGINAL])) if ORIGINAL in arms else found
 
 

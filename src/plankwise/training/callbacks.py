@@ -111,7 +111,10 @@ class ProgressShower(TrainerCallback):
             self.loss = f"loss {float(logs['loss']):.3f}"
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.status = f"{getattr(self, 'loss', '')}  dev {kwargs['metrics']['eval_score']:.3f}"
+        metrics = kwargs["metrics"]
+        perplexity = metrics.get("eval_perplexity")
+        found = f"{metrics['eval_score']:.3f}" if perplexity is None else f"perplexity {perplexity:.2f}"
+        self.status = f"{getattr(self, 'loss', '')}  dev {found}"
         if self.bar is None:
             self.console.print(
                 f"{self.name}: step {state.global_step}/{state.max_steps}  {self.describe()}{self.status}"

@@ -71,7 +71,10 @@ def fit(predecessor: nn.Module, plan: Plan, successors: list[nn.Module], stage: 
     with ship.paired() as slots:
         before = errors()
         only_texts = replace(
-            stage, train=without_labels(stage.train), score=lambda model: {"score": -float(np.mean(errors()))}
+            stage,
+            train=without_labels(stage.train),
+            score=lambda model: {"score": -float(np.mean(errors()))},
+            collate=None,
         )
         result = only_texts.run(ship, objective=objective)
         return Fit(result, len(stage.train.lengths), before, errors())
@@ -131,4 +134,4 @@ def add_texts(train: Encoded, texts: list[str], tokenizer: Any, max_length: int)
 
 def _head(encoded: Encoded, most: int) -> Encoded:
     rows = range(min(most, len(encoded.lengths)))
-    return Encoded(encoded.dataset.select(rows), encoded.lengths[:most], encoded.num_cut)
+    return replace(encoded, dataset=encoded.dataset.select(rows), lengths=encoded.lengths[:most])

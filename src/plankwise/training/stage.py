@@ -4,24 +4,27 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from torch import nn
-from transformers import DataCollatorWithPadding, PrinterCallback, TrainerCallback, TrainingArguments, set_seed
+from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
 
 from plankwise.config import FitOptions
-from plankwise.data.batch import LengthSampler
-from plankwise.data.encode import Encoded
+from plankwise.data.batch import LengthSampler, plain_collator
+from plankwise.data.encode import Blocks, Encoded
 from plankwise.families._quiet import quiet
 from plankwise.files import write_text
 from plankwise.training.callbacks import BEST, BestKeeper, ProgressShower
 from plankwise.training.checkpoint import list_checkpoints, load_weights
 from plankwise.training.targets import Read, Targets, compute_targets
-from plankwise.training.trainer import Objective, Score, StageTrainer, with_rows
+from plankwise.training.trainer import Numbered, Objective, Score, StageTrainer
+
+Collate = Callable[[Callable[[], int]], Callable[[list[dict]], Any]]  # given how to ask for the epoch, makes batches
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Stage:
     folder: Path  # for this stage's checkpoints
     seed: int
     console: Console
+    objective: Objective | None = None  # the task's loss, if not the model's own
+    collate: Collate | None = None  # how batches are made, if not by padding alone
 
     def run(
         self,
@@ -62,8 +67,8 @@ class Stage:
     ) -> StageResult:
         """Trains the model in place; goes on from the folder's last checkpoint if there is one.
 
-        The loss is the model's own, or `objective(model, inputs, rows)`: the mean over a batch, whose examples stand at `rows`
-        of the training set.
+        The loss is the task's, or `objective(model, inputs, rows)`: the mean over a batch, whose examples stand at `rows` of the
+        training set.
 
         Raises:
             RunError: the loss is no number, a checkpoint is damaged, or the disk is full.
@@ -74,17 +79,20 @@ class Stage:
             load_weights(model, self.folder / BEST)
             return StageResult(**json.loads(done.read_text("utf-8")))
         set_seed(self.seed)
+        objective = objective or self.objective
+        sampler = LengthSampler(self.train.lengths, self.options.batch_size, self.seed)
+        collate = self.collate and self.collate(lambda: sampler.epoch)
         keeper = BestKeeper(self.folder, trained, self._evaluate_every, self.options.early_stopping, settled)
         shower = ProgressShower(self.name, self.console, describe)
         trainer = StageTrainer(
-            sampler=LengthSampler(self.train.lengths, self.options.batch_size, self.seed),
+            sampler=sampler,
             score=_timed(self.score),
             trained=trained,
             objective=objective,
             model=model,
             args=self._arguments(),
-            train_dataset=self.train.dataset if objective is None else with_rows(self.train.dataset),
-            data_collator=DataCollatorWithPadding(self.tokenizer),
+            train_dataset=self.train.dataset if objective is None else Numbered(self.train.dataset),
+            data_collator=collate or plain_collator(self.train, self.tokenizer),
             callbacks=[*(callbacks or []), keeper, shower],
         )
         trainer.remove_callback(PrinterCallback)
@@ -164,9 +172,24 @@ class Stage:
             report_to=list(options.report_to) or "none",
             seed=self.seed,
             disable_tqdm=True,
-            remove_unused_columns=True,
+            remove_unused_columns=not isinstance(
+                self.train, Blocks
+            ),  # what makes batches of those reads more than the model
             dataloader_pin_memory=False,
         )
+
+
+@contextmanager
+def trained_alone(model: nn.Module, names: set[str]) -> Iterator[None]:
+    """Inside, only the named parameters are trained."""
+    before = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in names)
+    try:
+        yield
+    finally:
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(before[name])
 
 
 def _timed(score: Score) -> Score:

@@ -10,7 +10,8 @@ from transformers import Trainer
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
-from plankwise.data.batch import LengthSampler
+from plankwise.data.batch import LengthSampler, examples_of
+from plankwise.data.encode import ROW
 from plankwise.errors import RunError
 from plankwise.files import whole_folder
 from plankwise.training import checkpoint
@@ -18,12 +19,21 @@ from plankwise.training import checkpoint
 Score = Callable[[nn.Module], dict[str, float]]
 Objective = Callable[[nn.Module, dict[str, torch.Tensor], torch.Tensor], torch.Tensor]
 
-ROW = "row"  # the column with an example's place in the training set
 
+class Numbered(torch.utils.data.Dataset):
+    """A dataset whose examples know their place in it."""
 
-def with_rows(dataset: Any) -> Any:
-    """The dataset with each example's place in it."""
-    return dataset.add_column(ROW, list(range(len(dataset))))
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, row: int) -> dict:
+        return {**self.dataset[row], ROW: row}
+
+    def __getitems__(self, rows: list[int]) -> list[dict]:
+        return [{**example, ROW: row} for example, row in zip(examples_of(self.dataset, rows), rows, strict=True)]
 
 
 class StageTrainer(Trainer):

@@ -1,35 +1,58 @@
-"""A task's examples, ready for one predecessor: read, cleaned, split, encoded."""
+"""Labelled examples, ready for one predecessor: read, cleaned, split, encoded."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
+from torch import nn
 
 from plankwise.config import Options, RunConfig
 from plankwise.data.encode import Encoded, encode
 from plankwise.data.split import Prepared, prepare
+from plankwise.errors import ConfigError
+from plankwise.evaluation.guards import check_predecessor
 from plankwise.evaluation.scoring import Scorer
+from plankwise.examples._base import Examples
+from plankwise.families._loading import check_labels, load_classifier
 from plankwise.kinds import load_kind
 from plankwise.tasks._source import Source
 
 
-@dataclass(frozen=True)
-class Examples:
-    """A task's examples, encoded for one predecessor."""
+class Labelled(Examples):
+    """A task's labelled examples, encoded for one predecessor."""
 
-    source: Source
-    prepared: Prepared
-    train: Encoded
-    scorer: Scorer
+    def __init__(self, source: Source, prepared: Prepared, train: Encoded, scorer: Scorer) -> None:
+        self.source = source
+        self.prepared = prepared
+        self.train = train
+        self.scorer = scorer
+        self.name = source.name
+        self.score_names = source.score
+        self.held_out = next(iter(scorer.dev.values()))
+
+    def load(self, path: str, *, remote_code: bool) -> tuple[nn.Module, bool]:
+        return load_classifier(path, self.source.labels, tokenizer=self.scorer.tokenizer, remote_code=remote_code)
+
+    def score(self, model: nn.Module) -> dict[str, float]:
+        return self.scorer.score(model)
+
+    def texts(self, most: int) -> list[tuple[str, ...]]:
+        return self.scorer.texts(self.prepared, most)
+
+    def check_head(self, given: Any, path: str) -> None:
+        if any("ForSequenceClassification" in name for name in given.architectures or ()):
+            check_labels(given, self.source.labels, path)
+
+    def check_predecessor(self, model: nn.Module, path: str, *, given: bool = False) -> None:
+        check_predecessor(self.scorer, model, self.prepared.train, path, given=given)
 
     def to_json(self) -> dict:
-        """What the record says of them."""
         prepared = self.prepared
         return {
-            "name": self.source.name,
+            "name": self.name,
             "labels": list(self.source.labels),
-            "score": list(self.source.score),
+            "score": list(self.score_names),
             "train": prepared.train.num_rows,
             "dev": {name: table.num_rows for name, table in prepared.dev.items()},
             "dropped": {name: asdict(dropped) for name, dropped in prepared.dropped.items()},
@@ -37,16 +60,25 @@ class Examples:
         }
 
 
-def read_examples(task: Options, config: RunConfig, tokenizer: Any, console: Console) -> Examples:
+def read_labelled(task: Options, config: RunConfig, tokenizer: Any, console: Console) -> Labelled:
     """Reads, cleans, splits and encodes a task's examples, and says what was dropped or cut."""
     source, prepared = prepare_task(task, config, console)
     train = _encode("train", prepared.train, tokenizer, config, console)
-    return Examples(source, prepared, train, make_scorer(source, prepared, tokenizer, config, console))
+    return Labelled(source, prepared, train, make_scorer(source, prepared, tokenizer, config, console))
 
 
 def prepare_task(task: Options, config: RunConfig, console: Console) -> tuple[Source, Prepared]:
-    """A task's examples as text, cleaned and split; says what was dropped."""
-    source = load_kind("tasks", task.name, key="task.name").read(task)  # type: ignore[attr-defined]
+    """A task's examples as text, cleaned and split; says what was dropped.
+
+    Raises:
+        ConfigError: the task has no labels.
+        DataError: they cannot be read.
+    """
+    name: str = task.name  # type: ignore[attr-defined]
+    module = load_kind("tasks", name, key="task.name")
+    if not hasattr(module, "read"):
+        raise ConfigError(f"task.name is {name!r}, which has no labels, and this needs them; give a labelled task")
+    source = module.read(task)
     wanted = getattr(task, "labels", None)
     if wanted and tuple(wanted) != source.labels:
         source = source.reorder(tuple(wanted))

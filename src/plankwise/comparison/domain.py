@@ -1,0 +1,278 @@
+"""The four settings of the thesis on Theseus Compression (§3.5): {plain, tuned on the domain's text} × {whole, compressed}.
+
+FOLDER/SETTING/seed-N/   a run: `plain`, `domain` and `domain-compressed` are fine-tuned on the task as they are,
+                         `plain-compressed` is compressed while the task is learnt, from `plain` of the same seed
+"""
+
+import copy
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from plankwise import folders
+from plankwise.comparison.grid import reason
+from plankwise.comparison.tables import markdown_head, markdown_line, show_count, show_score, show_share
+from plankwise.config import RunConfig, validate_config
+from plankwise.errors import ConfigError, RunError
+from plankwise.evaluation.latency import measure_latency
+from plankwise.examples.labelled import prepare_task
+from plankwise.examples.reading import read_examples
+from plankwise.families._loading import load_tokenizer
+from plankwise.files import write_text
+from plankwise.record import describe_machine, read_record
+from plankwise.run import compress, finetune
+
+PLAIN, PLAIN_COMPRESSED, DOMAIN, DOMAIN_COMPRESSED = "plain", "plain-compressed", "domain", "domain-compressed"
+SETTINGS = (PLAIN, PLAIN_COMPRESSED, DOMAIN, DOMAIN_COMPRESSED)
+WHOLE = {PLAIN_COMPRESSED: PLAIN, DOMAIN_COMPRESSED: DOMAIN}  # what a compressed setting is compared with
+COLUMNS = ("perplexity", "median", "spread", "retained", "until best", "tuning", "params", "latency", "inference")
+MEANING = (
+    "plain is the model as it was given, domain the one tuned on the domain's text; retained, tuning (speed-up of fine-tuning: "
+    "time until the best model) and inference (speed-up) compare a compressed setting with its whole one; the time until best of "
+    "plain-compressed counts the fine-tuning that it starts from; median, spread (highest less lowest) and time are over the seeds"
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row; without scores it has failed."""
+
+    name: str
+    scores: list[float]
+    perplexity: float | None
+    seconds_to_best: float | None  # median
+    retained: float | None
+    speedup_of_tuning: float | None
+    parameters: int | None
+    latency_ms: float | None
+    speedup: float | None
+    failures: dict[int, str]  # by seed
+
+    @property
+    def median(self) -> float | None:
+        return statistics.median(self.scores) if self.scores else None
+
+
+@dataclass(frozen=True)
+class Settings:
+    task: str
+    score: tuple[str, ...]
+    domain: str  # the run that tuned and compressed the language model
+    seeds: tuple[int, ...]
+    latency_batch: int | None
+    rows: list[Setting]
+
+
+def run_settings(recipe: dict, domain: Path, seeds: Sequence[int], folder: Path, console: Console) -> Settings:
+    """Trains and measures the four settings with every seed; goes on where an earlier call was stopped.
+
+    `recipe` is as `config.load_data` gives it, `domain` the folder of a finished run on a text task.
+
+    Raises:
+        PlankwiseError: anything that the user can mend. Bad input is found before anything is trained.
+    """
+    plain = validate_config(recipe)
+    tuned = _read_domain(domain)
+    source, _ = prepare_task(plain.task, plain, Console(quiet=True))
+    starts = {
+        PLAIN: plain.predecessor.path,
+        DOMAIN: tuned["predecessor"]["path"],
+        DOMAIN_COMPRESSED: tuned["successor"]["path"],
+    }
+    configs = {
+        (name, seed): _configure(recipe, plain, name, seed, folder, starts) for seed in seeds for name in SETTINGS
+    }
+    for config in configs.values():
+        try:
+            folders.is_finished(Path(config.run.folder), config)
+        except RunError as error:
+            raise RunError(f"{error} (a comparison's folder is set by --folder)") from None
+    records, failures = _run_all(configs, console)
+    latency = _measure_latency(plain, records, folder, console) if plain.evaluation.latency else {}
+    rows = {name: _summarise(name, records, failures, latency, tuned) for name in SETTINGS}
+    batch = plain.evaluation.latency_batch_sizes[0] if latency else None
+    rows = {name: _compare(row, rows.get(WHOLE.get(name, ""))) for name, row in rows.items()}
+    return Settings(source.name, source.score, str(domain), tuple(seeds), batch, list(rows.values()))
+
+
+def _read_domain(folder: Path) -> dict:
+    """The record of the run that tuned the language model."""
+    record = read_record(folder)
+    if "objective" not in record["task"] or "successor" not in record:
+        raise ConfigError(
+            f"--domain is {folder}, whose task has labels; give the folder of a finished run with task.name = 'text'"
+        )
+    for name in ("predecessor", "successor"):
+        path = Path(record[name]["path"])
+        inside = folder / name
+        record[name]["path"] = str(inside if inside.is_dir() else path)
+    return record
+
+
+def _configure(recipe: dict, plain: RunConfig, name: str, seed: int, folder: Path, starts: dict[str, str]) -> RunConfig:
+    data = copy.deepcopy(recipe)
+    place = folder / name / f"seed-{seed}"
+    data["run"] = {**data.get("run", {}), "folder": str(place), "seed": seed, "data_seed": plain.run.seed_of_data}
+    data["evaluation"] = {**data.get("evaluation", {}), "latency": False, "floor": False}
+    before = data.get("predecessor", {})
+    if name == PLAIN_COMPRESSED:
+        model = folder / PLAIN / f"seed-{seed}" / "model"
+        data["predecessor"] = {**before, "path": str(model), "finetune": False}
+    else:
+        data["predecessor"] = {**before, "path": starts[name]}
+    return validate_config(data)
+
+
+def _run_all(
+    configs: dict[tuple[str, int], RunConfig], console: Console
+) -> tuple[dict[tuple[str, int], dict], dict[tuple[str, int], str]]:
+    records, failures = {}, {}
+    for count, (key, config) in enumerate(configs.items(), start=1):
+        name, seed = key
+        console.print(f"run {count} of {len(configs)}: {name}, seed {seed}", soft_wrap=True)
+        work: Callable[[], dict] = partial(compress if name == PLAIN_COMPRESSED else finetune, config, console)
+        try:
+            records[key] = work()
+        except Exception as error:
+            failures[key] = reason(error)
+            console.print(f"failed: {failures[key]}", soft_wrap=True)
+    return records, failures
+
+
+def _model_of(record: dict) -> dict:
+    return record["model"] if "model" in record else record["successor"]
+
+
+def _seconds_to_best(name: str, seed: int, records: dict[tuple[str, int], dict]) -> float:
+    record = records[name, seed]
+    if "model" in record:
+        return record["seconds_to_best"]
+    stages = list(record["stages"].values())
+    own = sum(stage["seconds"] for stage in stages[:-1]) + stages[-1]["seconds_to_best"]
+    return own + records[WHOLE[name], seed]["seconds_to_best"]
+
+
+def _summarise(
+    name: str,
+    records: dict[tuple[str, int], dict],
+    failures: dict[tuple[str, int], str],
+    latency: dict[str, float],
+    tuned: dict,
+) -> Setting:
+    own = {seed: record for (setting, seed), record in records.items() if setting == name}
+    models = [_model_of(record) for record in own.values()]
+    text = {DOMAIN: "predecessor", DOMAIN_COMPRESSED: "successor"}.get(name)
+    return Setting(
+        name=name,
+        scores=[model["score"] for model in models],
+        perplexity=tuned[text]["metrics"]["perplexity"] if text else None,
+        seconds_to_best=statistics.median(_seconds_to_best(name, seed, records) for seed in own) if own else None,
+        retained=None,
+        speedup_of_tuning=None,
+        parameters=models[0]["parameters"] if models else None,
+        latency_ms=latency.get(name),
+        speedup=None,
+        failures={seed: why for (setting, seed), why in failures.items() if setting == name},
+    )
+
+
+def _compare(row: Setting, whole: Setting | None) -> Setting:
+    if whole is None:
+        return row
+    ratios = {
+        "retained": _ratio(row.median, whole.median),
+        "speedup_of_tuning": _ratio(whole.seconds_to_best, row.seconds_to_best),
+        "speedup": _ratio(whole.latency_ms, row.latency_ms),
+    }
+    return Setting(**{**vars(row), **ratios})
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return above / below if above is not None and below else None
+
+
+def _measure_latency(
+    config: RunConfig, records: dict[tuple[str, int], dict], folder: Path, console: Console
+) -> dict[str, float]:
+    """Median time of a prediction by setting, one model each, all in turn; kept in the folder."""
+    paths: dict[str, str] = {}
+    for (name, _), record in records.items():
+        paths.setdefault(name, _model_of(record)["path"])
+    file, options = folder / "latency.json", config.evaluation
+    if file.is_file() and (known := json.loads(file.read_text("utf-8")))["paths"] == paths:
+        return known["p50_ms"]
+    if not paths:
+        return {}
+    console.print(f"latency: {options.latency_predictions} predictions a model and batch size")
+    tokenizer = load_tokenizer(next(iter(paths.values())), remote_code=config.predecessor.remote_code)
+    examples = read_examples(config, tokenizer, Console(quiet=True))
+    measured = measure_latency(
+        {name: examples.load(path, remote_code=config.predecessor.remote_code)[0] for name, path in paths.items()},
+        tokenizer,
+        examples.texts(1000),
+        max_length=config.training.max_length,
+        batch_sizes=options.latency_batch_sizes[:1],
+        predictions=options.latency_predictions,
+    )
+    batch = str(options.latency_batch_sizes[0])
+    p50 = {name: found[batch]["p50_ms"] for name, found in measured.items()}
+    write_text(file, json.dumps({"paths": paths, "p50_ms": p50, "latency": measured}, indent=2))
+    return p50
+
+
+def show_settings(settings: Settings, console: Console) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for column in _columns(settings):
+        table.add_column(column, justify="right")
+    for row in settings.rows:
+        table.add_row(row.name, *_figures(row)[: len(_columns(settings))])
+    console.print(_title(settings), soft_wrap=True)
+    console.print(table)
+    for row in settings.rows:
+        for seed, why in row.failures.items():
+            console.print(f"{row.name}: seed {seed} failed: {why}", soft_wrap=True)
+
+
+def write_settings(settings: Settings, folder: Path) -> Path:
+    """Writes table.md and table.json; gives the path of the first."""
+    columns = _columns(settings)
+    lines = [f"## {_title(settings)}", "", *markdown_head(["", *columns])]
+    lines += [markdown_line([row.name, *_figures(row)[: len(columns)]]) for row in settings.rows]
+    lines += [f"- {row.name}: seed {seed} failed: {why}" for row in settings.rows for seed, why in row.failures.items()]
+    write_text(folder / "table.md", "\n".join([*lines, "", f"{MEANING[0].upper()}{MEANING[1:]}.", ""]))
+    write_text(folder / "table.json", json.dumps({**asdict(settings), "machine": describe_machine()}, indent=2))
+    return folder / "table.md"
+
+
+def _title(settings: Settings) -> str:
+    seeds = len(settings.seeds)
+    return f"{settings.task}: score is {' and '.join(settings.score)} on dev, {seeds} seed{'s' if seeds > 1 else ''}"
+
+
+def _columns(settings: Settings) -> list[str]:
+    if settings.latency_batch is None:
+        return list(COLUMNS[:-2])
+    return [f"ms @{settings.latency_batch}" if column == "latency" else column for column in COLUMNS]
+
+
+def _figures(row: Setting) -> list[str]:
+    if row.median is None:
+        return ["", "failed", *[""] * (len(COLUMNS) - 2)]
+    return [
+        "" if row.perplexity is None else f"{row.perplexity:.2f}",
+        show_score(row.median),
+        show_score(max(row.scores) - min(row.scores)),
+        show_share(row.retained),
+        f"{row.seconds_to_best:.0f} s",
+        "" if row.speedup_of_tuning is None else f"{row.speedup_of_tuning:.2f}×",
+        show_count(row.parameters),
+        "" if row.latency_ms is None else f"{row.latency_ms:.2f}",
+        "" if row.speedup is None else f"{row.speedup:.2f}×",
+    ]

@@ -1,0 +1,190 @@
+"""Text for a language model, ready for one predecessor: found, split, cut into blocks on disk, masked batch by batch."""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from torch import nn
+
+from plankwise.config import FitOptions, RunConfig
+from plankwise.data.batch import examples_of
+from plankwise.data.blocks import Written, open_blocks, write_blocks
+from plankwise.data.corpus import Shard, find_shards, held_out, read_shard, shuffled
+from plankwise.data.encode import ROW, Blocks, Encoded
+from plankwise.data.masking import Batcher, Masking
+from plankwise.errors import ConfigError, DataError, RunError
+from plankwise.evaluation.perplexity import language_loss, measure_perplexity
+from plankwise.examples._base import Examples, HeadAlone
+from plankwise.families._language import load_language_model
+from plankwise.files import write_text
+from plankwise.tasks.text import Options
+
+FOLDER = Path("checkpoints") / "blocks"  # goes with the checkpoints when the run is finished
+SCORE = "1 / perplexity"
+
+
+class Text(Examples):
+    """Blocks of text for one tokenizer; there are none before `lay_out` has written them."""
+
+    def __init__(self, options: Options, config: RunConfig, tokenizer: Any) -> None:
+        self.options = options
+        self.config = config
+        self.tokenizer = tokenizer
+        self.name = Path(options.path).stem
+        self.score_names = (SCORE,)
+        self.objective = language_loss(options.objective)
+        self.head_alone = HeadAlone(options.head_share, options.head_learning_rate)
+        self.on_disk = True
+        self.shards = self._find(options.path, "task.path")
+        self.dev_shards = self._find(options.dev, "task.dev") if options.dev is not None else self.shards
+        self.written: dict[str, Written] = {}
+
+    def load(self, path: str, *, remote_code: bool) -> tuple[nn.Module, bool]:
+        model, new = load_language_model(
+            path, self.options.objective, tokenizer=self.tokenizer, remote_code=remote_code
+        )
+        return model, not new
+
+    def score(self, model: nn.Module) -> dict[str, float]:
+        return measure_perplexity(model, self._held_out_batches(), self.options.objective)
+
+    def collate(self, epoch: Callable[[], int]) -> Batcher:
+        return self._batcher(self.train, epoch)
+
+    def texts(self, most: int) -> list[tuple[str, ...]]:
+        found: list[tuple[str, ...]] = []
+        for shard in self.dev_shards:
+            found += [(text,) for text in read_shard(shard) if self._in_dev(text)]
+            if len(found) >= most:
+                break
+        return found[:most]
+
+    def check_config(self, config: RunConfig) -> None:
+        method: Any = config.method
+        if method.name in ("kd", "pkd") or getattr(method, "alpha", 0.0) > 0:
+            raise ConfigError(
+                f"method.name is {method.name!r} with the predecessor's logits as a target, which for text would be a "
+                "vocabulary of them for every token; use replacing with alpha = 0, finetune or layerdrop"
+            )
+        if config.plan.init == "fitted" and config.plan.fitting.texts is not None:
+            raise ConfigError("plan.fitting.texts is given, but the task is text already; take it out")
+
+    def check_predecessor(self, model: nn.Module, path: str, *, given: bool = False) -> None:
+        found = self.score(model)["perplexity"]
+        if found >= len(self.tokenizer):
+            raise RunError(
+                f"the predecessor {path} has perplexity {found:.0f} on held-out text, no better than any of its "
+                f"{len(self.tokenizer)} tokens at random; there is nothing to keep: train it (predecessor.finetune = true, "
+                "predecessor.training.epochs), or give one that has learnt the language"
+            )
+
+    def lay_out(self, folder: Path, console: Console) -> None:
+        """Writes the blocks, or takes those that an earlier call has written.
+
+        Raises:
+            DataError: there is not enough text.
+        """
+        self.lay_out_dev(folder, console)
+        options = self.options
+        self.train = self._blocks(
+            folder, "train", self.shards, self._in_train, options.train_limit, self._needed(), console
+        )
+
+    def lay_out_dev(self, folder: Path, console: Console) -> None:
+        """The same of the held-out text alone, which is all that scoring needs."""
+        options = self.options
+        self.held_out = self._blocks(folder, "dev", self.dev_shards, self._in_dev, options.dev_limit, None, console)
+
+    def to_json(self) -> dict:
+        return {
+            "name": self.name,
+            "score": [SCORE],
+            "objective": self.options.objective,
+            "train": self.written["train"].blocks,
+            "dev": {"dev": self.written["dev"].blocks},
+            "blocks": {name: asdict(written) for name, written in self.written.items()},
+            "cut": {name: written.cut for name, written in self.written.items()},
+        }
+
+    def _find(self, path: str, key: str) -> list[Shard]:
+        options = self.options
+        shards = find_shards(path, unit=options.unit, column=options.column, encoding=options.encoding, key=key)
+        return shuffled(shards, self.config.run.seed_of_data)
+
+    def _in_dev(self, text: str) -> bool:
+        return self.options.dev is not None or held_out(text, self.options.dev_share, self.config.run.seed_of_data)
+
+    def _in_train(self, text: str) -> bool:
+        return self.options.dev is not None or not self._in_dev(text)
+
+    def _needed(self) -> int | None:
+        """Blocks that a run can use: no text is read that no step would see; None for all there are."""
+        config = self.config
+        plans: list[FitOptions] = [config.training]
+        if config.predecessor.finetune is not False:
+            plans.append(config.predecessor.training)
+        if any(plan.max_steps is None for plan in plans):
+            return None
+        return max((plan.max_steps or 0) * plan.batch_size for plan in plans)
+
+    def _blocks(
+        self,
+        folder: Path,
+        name: str,
+        shards: list[Shard],
+        keep: Callable[[str], bool],
+        most_texts: int | None,
+        most_blocks: int | None,
+        console: Console,
+    ) -> Blocks:
+        file, note = folder / FOLDER / f"{name}.arrow", folder / FOLDER / f"{name}.json"
+        if not note.is_file():
+            form = "pair" if "+" in self.options.objective else "packed" if self.options.pack else "single"
+            with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+                task = bar.add_task(f"{name}: tokens", total=None)
+                written = write_blocks(
+                    shards,
+                    self.tokenizer,
+                    file,
+                    length=self.config.training.max_length,
+                    form=form,  # type: ignore[arg-type]
+                    keep=keep,
+                    most_blocks=most_blocks,
+                    most_texts=most_texts,
+                    progress=lambda count: bar.advance(task, count),
+                )
+            write_text(note, json.dumps(asdict(written)))
+        written = self.written[name] = Written(**json.loads(note.read_text("utf-8")))
+        if not written.blocks:
+            raise DataError(
+                f"{self.options.path} gives no text for {name}: {written.texts} documents were used and {written.dropped} "
+                "dropped; add text, change task.dev_share, or give task.dev"
+            )
+        cut = f", {written.cut} cut" if written.cut else ""
+        console.print(f"{name}: {written.texts} documents in {written.blocks} blocks of {written.tokens} tokens{cut}")
+        return open_blocks(file)
+
+    def _batcher(self, blocks: Encoded, epoch: Callable[[], int] | None) -> Batcher:
+        options = self.options
+        return Batcher(
+            self.tokenizer,
+            options.objective,
+            Masking(options.mask_share, options.whole_words, options.mask_seed),
+            self.config.training.max_length,
+            blocks.dataset,
+            epoch,
+        )
+
+    def _held_out_batches(self) -> Iterator[Any]:
+        collate, blocks = self._batcher(self.held_out, None), self.held_out
+        size, count = self.config.evaluation.batch_size, len(blocks.lengths)
+        for start in range(0, math.ceil(count / size) * size, size):
+            rows = list(range(start, min(start + size, count)))
+            yield collate(
+                [{**block, ROW: row} for block, row in zip(examples_of(blocks.dataset, rows), rows, strict=True)]
+            )

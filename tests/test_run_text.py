@@ -1,0 +1,221 @@
+"""Runs on unlabelled text, from a corpus to a compressed language model."""
+
+import json
+import math
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
+
+from plankwise.config import load_config
+from plankwise.errors import ConfigError, DataError, RunError
+from plankwise.inference import evaluate
+from plankwise.run import compress
+
+
+@pytest.fixture
+def corpus(tmp_path, tiny):
+    path = tmp_path / "corpus.txt"
+    rows = [text for text, _ in tiny.make_rows(300)]
+    path.write_text(
+        "\n".join(f"{first}. {second}." for first, second in zip(rows[::2], rows[1::2], strict=True)), "utf-8"
+    )
+    return path
+
+
+@pytest.fixture
+def text_recipe(tmp_path, corpus, tiny_model_folder):
+    path = tmp_path / "domain.toml"
+    path.write_text(
+        f"""
+        [run]
+        folder = {json.dumps(str(tmp_path / "run"))}
+        [predecessor]
+        path = {json.dumps(str(tiny_model_folder))}
+        training = {{ max_steps = 30, learning_rate = 3e-3, batch_size = 8 }}
+        [task]
+        name = "text"
+        path = {json.dumps(str(corpus))}
+        dev_share = 0.2
+        [training]
+        max_steps = 6
+        evaluate_every = 3
+        batch_size = 8
+        max_length = 16
+        [evaluation]
+        latency_predictions = 1
+        latency_batch_sizes = [1]
+        """,
+        "utf-8",
+    )
+    return path
+
+
+@pytest.fixture
+def quiet_console():
+    from rich.console import Console
+
+    return Console(quiet=True)
+
+
+@pytest.fixture
+def finished(text_recipe, quiet_console):
+    return compress(load_config(text_recipe, []), quiet_console)
+
+
+def test_text_comes_in_and_a_compressed_masked_language_model_comes_out(finished, tmp_path):
+    record = finished
+    assert record["made_head"] is True
+    assert list(record["stages"]) == ["head", "predecessor", "replacing", "floor"]
+    assert record["stages"]["head"]["max_steps"] == 6
+    assert record["stages"]["predecessor"]["max_steps"] == 24
+    before, after = record["predecessor"]["metrics"]["perplexity"], record["successor"]["metrics"]["perplexity"]
+    assert record["retained"] == pytest.approx(before / after)
+    assert record["predecessor"]["score"] == pytest.approx(1 / before)
+    model, info = AutoModelForMaskedLM.from_pretrained(tmp_path / "run" / "successor", output_loading_info=True)
+    assert not info["missing_keys"]
+    assert model.config.num_hidden_layers == 2
+    _, info = AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "run" / "successor", output_loading_info=True
+    )
+    assert not [name for name in info["missing_keys"] if "encoder" in name or "embeddings" in name]
+    assert not list((tmp_path / "run").rglob("*.arrow"))
+
+
+def test_the_head_learns_alone_first(text_recipe, quiet_console, tmp_path, monkeypatch):
+    from plankwise.training.stage import Stage
+
+    changed = {}
+    run = Stage.run
+
+    def watched(self, model, *args, **kwargs):
+        before = {name: value.detach().clone() for name, value in model.named_parameters()}
+        result = run(self, model, *args, **kwargs)
+        changed[self.name] = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
+        return result
+
+    monkeypatch.setattr(Stage, "run", watched)
+    compress(load_config(text_recipe, ["evaluation.floor=false"]), quiet_console)
+    assert changed["head"]
+    assert all(name.startswith("cls.") for name in changed["head"])
+    assert any(name.startswith("bert.encoder") for name in changed["predecessor"])
+
+
+def test_evaluating_the_successor_gives_the_perplexity_of_the_record(finished, tmp_path, command):
+    result = command("evaluate", tmp_path / "run" / "successor", "--out", tmp_path / "metrics.json")
+    assert result.code == 0, result.err
+    found = json.loads((tmp_path / "metrics.json").read_text())
+    assert found["perplexity"] == pytest.approx(finished["successor"]["metrics"]["perplexity"], rel=1e-6)
+
+
+def test_a_model_with_a_head_is_not_trained_first(finished, text_recipe, quiet_console, tmp_path):
+    given = str(tmp_path / "run" / "predecessor")
+    overrides = [f"predecessor.path={given}", f"run.folder={tmp_path / 'again'}", "evaluation.floor=false"]
+    record = compress(load_config(text_recipe, overrides), quiet_console)
+    assert list(record["stages"]) == ["replacing"]
+    assert record["made_head"] is False
+    assert record["predecessor"]["metrics"]["perplexity"] == pytest.approx(
+        finished["predecessor"]["metrics"]["perplexity"], rel=1e-6
+    )
+
+
+def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_weights(
+    text_recipe, quiet_console, tmp_path, monkeypatch
+):
+    overrides = ["evaluation.floor=false", "evaluation.latency=false"]
+    compress(load_config(text_recipe, overrides), quiet_console)
+    folder = f"run.folder={tmp_path / 'stopped'}"
+
+    from plankwise.training.trainer import StageTrainer
+
+    step = StageTrainer.training_step
+
+    def stopping(self, *args, **kwargs):
+        if "replacing" in str(self.folder) and self.state.global_step == 4:
+            raise KeyboardInterrupt
+        return step(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StageTrainer, "training_step", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            compress(load_config(text_recipe, [*overrides, folder]), quiet_console)
+    compress(load_config(text_recipe, [*overrides, folder]), quiet_console)
+    first, second = (
+        AutoModelForMaskedLM.from_pretrained(tmp_path / name / "successor").state_dict() for name in ("run", "stopped")
+    )
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("objective", ["mlm+nsp", "mlm+sop"])
+def test_pairs_of_sentences_can_be_learnt_beside(objective, text_recipe, quiet_console):
+    record = compress(
+        load_config(text_recipe, [f"task.objective={objective}", "evaluation.floor=false"]), quiet_console
+    )
+    assert 0 <= record["successor"]["metrics"]["pair_accuracy"] <= 1
+    assert math.isfinite(record["successor"]["metrics"]["perplexity"])
+
+
+def test_a_decoder_is_compressed_on_the_next_token(text_recipe, quiet_console, tmp_path, tiny):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    folder = tmp_path / "gpt2"
+    torch.manual_seed(0)
+    GPT2LMHeadModel(
+        GPT2Config(vocab_size=len(tiny.words), n_embd=32, n_layer=4, n_head=2, n_positions=64)
+    ).save_pretrained(folder)
+    tiny.save_tokenizer(folder)
+    overrides = [
+        "task.objective=clm",
+        f"predecessor.path={folder}",
+        "predecessor.finetune=true",
+        "evaluation.floor=false",
+    ]
+    record = compress(load_config(text_recipe, overrides), quiet_console)
+    assert list(record["stages"]) == ["predecessor", "replacing"]
+    assert record["predecessor"]["metrics"]["perplexity"] < len(tiny.words)
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "successor").config.n_layer == 2
+
+
+def test_the_fitted_start_and_layerdrop_work_on_text_too(text_recipe, quiet_console, tmp_path):
+    overrides = ["evaluation.floor=false", "evaluation.latency=false", "task.whole_words=true", "task.pack=false"]
+    record = compress(load_config(text_recipe, [*overrides, "plan.init=fitted"]), quiet_console)
+    assert max(record["fitting"]["relative_error"]) < 1
+    given = f"predecessor.path={tmp_path / 'run' / 'predecessor'}"
+    more = [given, "method.name=layerdrop", f"run.folder={tmp_path / 'drop'}"]
+    assert compress(load_config(text_recipe, [*overrides, *more]), quiet_console)["steps"] == 6
+
+
+def test_only_as_much_text_is_cut_into_blocks_as_the_steps_can_use(finished):
+    assert finished["task"]["blocks"]["train"]["blocks"] <= 30 * 8
+    assert finished["task"]["train"] == finished["task"]["blocks"]["train"]["blocks"]
+
+
+@pytest.mark.parametrize("overrides", [["method.name=kd"], ["method.name=pkd"], ["method.alpha=0.5"]])
+def test_distilling_logits_of_every_token_is_refused(overrides, text_recipe, quiet_console, tmp_path):
+    with pytest.raises(ConfigError, match="vocabulary of them for every token; use replacing"):
+        compress(load_config(text_recipe, overrides), quiet_console)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_predecessor_that_knows_no_word_is_refused(text_recipe, quiet_console):
+    overrides = ["predecessor.training.max_steps=1", "predecessor.training.learning_rate=1e-9", "task.head_share=1"]
+    with pytest.raises(RunError, match="no better than any of its 25 tokens at random"):
+        compress(load_config(text_recipe, [*overrides, "task.head_learning_rate=1e-9"]), quiet_console)
+
+
+def test_a_corpus_of_nothing_but_held_out_text_is_refused(text_recipe, quiet_console, tmp_path):
+    (tmp_path / "corpus.txt").write_text("a film\n")
+    with pytest.raises(DataError, match=r"gives no text for (dev|train).*task.dev_share"):
+        compress(load_config(text_recipe, []), quiet_console)
+
+
+def test_what_needs_labels_refuses_text(text_recipe, command, tmp_path):
+    result = command("compare", text_recipe, "--methods", "finetune", "--folder", tmp_path / "compare")
+    assert result.code == 2
+    assert "task.name is 'text', which has no labels" in result.err
+
+
+def test_a_classifier_is_not_evaluated_as_a_language_model(text_recipe, quiet_console, tiny_classifier_folder):
+    config = load_config(text_recipe, [f"predecessor.path={tiny_classifier_folder}"])
+    with pytest.raises(ConfigError, match=r"has no trained head for task.objective = 'mlm'"):
+        evaluate(config, quiet_console)
