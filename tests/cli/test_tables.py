@@ -13,6 +13,7 @@ def model(parameters, **figures):
         "parameters": parameters,
         "size_mb": 1340.25,
         "score": 0.87654,
+        "metrics": {"accuracy": 0.87654},
         "latency_ms": 1234.5,
         "latency": latency,
         **figures,
@@ -27,6 +28,7 @@ RECORD = {
     "steps": 100,
     "skipped_steps": 20,
     "seconds": 61.2,
+    "made_head": False,
 }
 
 
@@ -55,3 +57,12 @@ def test_a_run_without_latency_and_floor_is_shown():
 def test_brackets_and_colons_in_names_are_shown_as_they_stand(capsys):
     open_console().print("[red]runs[/x] :smile:")
     assert capsys.readouterr().out == "[red]runs[/x] :smile:\n"
+
+
+def test_a_language_model_shows_its_perplexity_and_whether_its_head_was_made_here():
+    record = {**RECORD, "task": {"name": "letters", "score": ["1 / perplexity"], "objective": "mlm"}, "made_head": True}
+    record["successor"] = {**RECORD["successor"], "metrics": {"perplexity": 11.7031}}
+    lines = shown(record)
+    assert "perplexity" in lines[1]
+    assert any("11.70" in line for line in lines)
+    assert any("head was made here" in line for line in lines)
