@@ -7,6 +7,7 @@ import torch
 from transformers import BertForSequenceClassification
 
 from plankwise.config import validate_config
+from plankwise.core.schedule import Linear, draw_mask
 from plankwise.kinds import list_kinds, load_kind
 
 
@@ -55,6 +56,17 @@ def test_replacing_trains_successors_only(make_job):
 def test_steps_that_replaced_nothing_are_counted(make_job):
     outcome = compress(make_job(), "replacing", schedule={"kind": "constant", "rate": 0.0, "full_at": 0.5})
     assert outcome.skipped_steps == 3
+
+
+def test_the_masks_that_were_drawn_are_noted_in_bins(make_job, monkeypatch):
+    monkeypatch.setattr("plankwise.methods.replacing.BINS", 4)
+    outcome = compress(make_job(training={"max_steps": 10}), "replacing")
+    masks = outcome.notes["masks"]
+    drawn = [draw_mask(3, step, Linear()(step, 10), 2) for step in range(10)]
+    assert [(bin["step"], bin["steps"]) for bin in masks["bins"]] == [(0, 3), (3, 3), (6, 3), (9, 1)]
+    assert masks["bins"][0]["replaced"] == [sum(mask[slot] for mask in drawn[:3]) for slot in (0, 1)]
+    assert masks["bins"][-1]["replaced"] == [1, 1]
+    assert len(masks["slots"]) == 2
 
 
 def test_blending_skips_no_step(make_job):

@@ -143,6 +143,12 @@ class Hybrid(nn.Module):
         )
         return sum(not any(mask) for mask in drawn)
 
+    def count_replaced(self, steps: range) -> list[int]:
+        """In how many of the steps each slot is replaced."""
+        voyage = self._voyage
+        masks = [self._draw(step, voyage.schedule(step, voyage.num_steps)) for step in steps]
+        return [sum(column) for column in zip(*masks, strict=True)]
+
     def _draw(self, step: int, rate: float) -> tuple[bool, ...]:
         voyage = self._voyage
         if voyage.rules.blend:

@@ -12,6 +12,7 @@ successor both and adds their states, the successor's with the rate as its weigh
 plateau schedule raises the rate when the hybrid's score on dev has stopped improving.
 """
 
+import math
 from typing import Any, Literal
 
 from pydantic import Field, field_serializer, field_validator, model_validator
@@ -21,9 +22,10 @@ from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import Linear, Plateau, Schedule, describe_schedule, make_schedule
 from plankwise.methods._job import Job, Outcome
 from plankwise.methods._losses import distilling
-from plankwise.training.ship import Unfreeze, launch
+from plankwise.training.ship import Ship, Unfreeze, launch
 from plankwise.training.targets import read_logits
 
+BINS = 200  # of the masks in the record
 MODES: dict[str, dict[str, Any]] = {
     "clean": {
         "schedule": Linear(start=0.3, full_at=0.5),
@@ -80,6 +82,13 @@ def defaults(section: dict[str, Any]) -> dict[str, dict]:
     return {"training": {"learning_rate": 2e-4}}
 
 
+def _bin_masks(ship: Ship, steps: int) -> list[dict]:
+    """How often each slot was replaced, over at most BINS runs of steps."""
+    width = max(1, math.ceil(steps / BINS))
+    runs = [range(start, min(start + width, steps)) for start in range(0, steps, width)]
+    return [{"step": run.start, "steps": len(run), "replaced": ship.count_replaced(run)} for run in runs]
+
+
 def compress(job: Job, options: Options) -> Outcome:
     """Trains the successors in place of their spans, then takes the predecessor out."""
     start = job.start()
@@ -112,4 +121,5 @@ def compress(job: Job, options: Options) -> Outcome:
     notes: dict[str, Any] = {"targets": targets.to_json(stage.passes)} if targets else {}
     if isinstance(ship.schedule, Plateau):
         notes["rises"] = list(ship.schedule.rises)
+    notes["masks"] = {"slots": [str(slot) for slot in job.plan.slots], "bins": _bin_masks(ship, result.steps)}
     return start.outcome(ship.collapse(), result, skipped_steps=ship.count_skipped(result.steps), **notes)
