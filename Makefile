@@ -5,18 +5,27 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench browser clean
 
 demo: .venv/ready  ## the whole job on the embedded model and data, a few minutes on two cores
 	$(BIN)/plankwise demo
 
-test: check  ## what CI runs
+test: check browser  ## what CI runs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 check: .venv/ready  ## format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# The tests open the report's page in Debian's Chromium; where it is missing and cannot be installed, they fail.
+browser:
+	@command -v chromium >/dev/null || { \
+		as_root=; test "$$(id -u)" = 0 || as_root=sudo; \
+		$$as_root apt-get update -qq && \
+		$$as_root env DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; \
+	} || echo "chromium could not be installed; the tests that open the report's page will fail" >&2
 
 bench: .venv/ready  ## ratios, measured interleaved
 	$(BIN)/python benchmarks/training_step.py

@@ -63,3 +63,8 @@ def test_a_file_foreign_files_and_a_damaged_config_are_refused(tmp_path, config)
     (tmp_path / "config.toml").write_text("not toml")
     with pytest.raises(RunError, match=r"config.toml cannot be read .*choose another run.folder, or delete it"):
         folders.is_finished(tmp_path, config)
+
+
+def test_other_rules_for_the_analysis_make_no_other_run(tmp_path):
+    folders.claim(tmp_path / "run", validate_config({}))
+    assert not folders.is_finished(tmp_path / "run", validate_config({"analysis": {"margin": 0.1}}))

@@ -11,9 +11,9 @@ SOURCE = Path(__file__).parent.parent / "src" / "plankwise"
 # Lowest first; rooms in one set never import each other.
 LEVELS: list[set[str]] = [
     {"errors"},
-    {"files", "kinds"},
+    {"files", "kinds", "options"},
     {"config", "record"},
-    {"folders"},
+    {"folders", "report"},
     {"core"},
     {"parts", "families", "tasks"},
     {"data"},
@@ -21,7 +21,7 @@ LEVELS: list[set[str]] = [
     {"methods", "evaluation"},
     {"examples"},
     {"run"},
-    {"inference", "comparison"},
+    {"inference", "analysis", "comparison"},
     {"studies"},
     {"cli"},
 ]

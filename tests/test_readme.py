@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -40,13 +41,15 @@ def test_the_python_blocks_run(place, monkeypatch):
 
 def test_the_commands_run_on_the_recipe(place, monkeypatch, capsys):
     from plankwise.cli import main
+    from plankwise.config import validate_config
 
     monkeypatch.chdir(place)
     # A tiny untrained model needs more than the default to learn anything; the recipe itself is used as it stands.
     quick = "\n[predecessor.training]\nepochs = 8\nlearning_rate = 3e-3\nbatch_size = 8\n"
     quick += "[evaluation]\nlatency_predictions = 2\nfloor = false\n"
     (place / "recipe.toml").write_text(blocks("toml")[0] + quick)
-    (place / "domain.toml").write_text(blocks("toml")[1] + quick)
+    validate_config(tomllib.loads(blocks("toml")[1]))
+    (place / "domain.toml").write_text(blocks("toml")[2] + quick)
     commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("plankwise ")]
     assert len(commands) >= 5
     for command in commands:

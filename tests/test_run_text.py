@@ -207,6 +207,7 @@ def test_a_corpus_of_nothing_but_held_out_text_is_refused(text_recipe, quiet_con
     (tmp_path / "corpus.txt").write_text("a film\n")
     with pytest.raises(DataError, match=r"gives no text for (dev|train).*task.dev_share"):
         compress(load_config(text_recipe, []), quiet_console)
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_needs_labels_refuses_text(text_recipe, command, tmp_path):

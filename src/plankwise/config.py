@@ -9,27 +9,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_serializer, field_validator, model_validator
 
 from plankwise.errors import ConfigError
 from plankwise.kinds import list_kinds, load_kind, no_such
+from plankwise.options import AnalysisOptions, Options
 
 Tracker = Literal[
     "tensorboard", "mlflow", "wandb", "trackio", "comet_ml", "clearml", "neptune", "codecarbon", "dvclive", "swanlab",
     "azure_ml", "dagshub", "flyte", "kubeflow",
 ]  # fmt: skip
-
-
-class Options(BaseModel):
-    """A section of a recipe: frozen, and unknown keys are errors."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        validate_default=True,
-        allow_inf_nan=False,
-        coerce_numbers_to_str=True,  # run.name=2024 on the command line is text all the same
-    )
 
 
 class RunOptions(Options):
@@ -121,11 +110,12 @@ class PlanOptions(Options):
     )
     part: str = Field("layers", description="kind of successor; see `plankwise list parts`")
     init: str = Field(
-        "lower",
-        description="weights to start from: first, lower, upper, spread, mean, random, a checkpoint's folder, or fitted",
+        "auto",
+        description="weights to start from: first, lower, upper, spread, mean, random, a checkpoint's folder, or fitted; "
+        "auto: lower, and for replacing fitted where a successor stands for three blocks or more",
     )
     fitting: FittingOptions = Field(
-        FittingOptions(), description="with init = 'fitted': each successor learns its span"
+        FittingOptions(), description="with init = 'fitted' or 'auto': each successor learns its span"
     )
 
     @model_validator(mode="after")
@@ -135,14 +125,16 @@ class PlanOptions(Options):
             raise ConfigError(
                 f"{' and '.join(given)} are both given; they say the same thing in different ways: keep one"
             )
-        if self.fitting.start == "fitted":
-            raise ConfigError("fitting.start is 'fitted'; give what fitting starts from, for example 'lower'")
+        if self.fitting.start in ("fitted", "auto"):
+            raise ConfigError(
+                f"fitting.start is {self.fitting.start!r}; give what fitting starts from, for example 'lower'"
+            )
         return self
 
     @property
     def start(self) -> str:
         """What the successors' weights are before any training."""
-        return self.fitting.start if self.init == "fitted" else self.init
+        return self.fitting.start if self.init in ("fitted", "auto") else self.init
 
 
 class EvaluationOptions(Options):
@@ -163,6 +155,7 @@ class RunConfig(Options):
     method: Any = Field(default_factory=lambda: {"name": "replacing"})
     training: TrainingOptions = TrainingOptions()
     evaluation: EvaluationOptions = EvaluationOptions()
+    analysis: AnalysisOptions = AnalysisOptions()
 
     @model_validator(mode="before")
     @classmethod

@@ -10,6 +10,7 @@ from plankwise.files import is_leftover, sweep_leftovers, write_text
 from plankwise.record import FILE
 
 CONFIG = "config.toml"
+AFTERWARDS = "analysis"  # the section that changes nothing of what a run trains
 
 
 def is_finished(folder: Path, config: RunConfig) -> bool:
@@ -24,8 +25,9 @@ def is_finished(folder: Path, config: RunConfig) -> bool:
         return False
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder} holds files that are no run of plankwise; choose another run.folder, or empty it")
-    before = _read(folder)
-    now = tomllib.loads(config.to_toml())
+    before, now = _read(folder), tomllib.loads(config.to_toml())
+    for data in (before, now):
+        data.pop(AFTERWARDS, None)
     if before != now:
         raise RunError(
             f"{folder} holds another run ({_difference(before, now)}); choose another run.folder or run.name, or delete it"

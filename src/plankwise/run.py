@@ -5,6 +5,8 @@ config → task → predecessor → plan → successor → floor → measurement
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from transformers import set_seed
 from plankwise import folders
 from plankwise.config import FitOptions, RunConfig
 from plankwise.core.plan import Plan
-from plankwise.errors import ConfigError
+from plankwise.errors import ConfigError, PlankwiseError
 from plankwise.evaluation.latency import measure_latency
 from plankwise.evaluation.metrics import retained
 from plankwise.evaluation.size import count_parameters, size_on_disk_mb
@@ -31,6 +33,7 @@ from plankwise.files import whole_folder
 from plankwise.kinds import load_kind
 from plankwise.methods._job import Job, Outcome
 from plankwise.record import describe_machine, read_record, write_record
+from plankwise.report.card import write_card
 from plankwise.training.fitting import read_texts
 from plankwise.training.ship import make_plan, try_plan
 from plankwise.training.stage import Stage, StageResult, trained_alone
@@ -115,6 +118,7 @@ def compress(config: RunConfig, console: Console) -> dict:
         **outcome.notes,
         **_describe(run, stages),
     }
+    write_card(record, folder / "successor")
     write_record(folder, record)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return record
@@ -137,8 +141,8 @@ def finetune(config: RunConfig, console: Console) -> dict:
     set_seed(config.run.seed)  # a new head starts from the same weights in every run of this config
     model, has_head = run.load(path)
     check_length(config.training.max_length, model, tokenizer, path)
-    folders.claim(folder, config)
-    run.examples.lay_out(folder, console)
+    with _claimed(run):
+        run.examples.lay_out(folder, console)
     stages = train_whole(run, model, "model", new_head=not has_head)
     record: dict[str, Any] = {"model": _weigh(run, model, run.save(model, "model"))}
     if config.evaluation.latency:
@@ -172,12 +176,25 @@ def lay_ground(config: RunConfig, console: Console) -> Ground:
     check_length(config.training.max_length, predecessor, tokenizer, config.predecessor.path)
     if not needs_training and not examples.on_disk:
         examples.check_predecessor(predecessor, config.predecessor.path, given=True)
-    folders.claim(run.folder, config)
-    examples.lay_out(run.folder, console)
-    if not needs_training and examples.on_disk:
-        examples.check_predecessor(predecessor, config.predecessor.path, given=True)
+    with _claimed(run):
+        examples.lay_out(run.folder, console)
+        if not needs_training and examples.on_disk:
+            examples.check_predecessor(predecessor, config.predecessor.path, given=True)
     path, stages = _ready_predecessor(run, predecessor, needs_training, has_head)
     return Ground(tokenizer, examples, path, stages, made_head=not has_head)
+
+
+@contextmanager
+def _claimed(run: Run) -> Iterator[None]:
+    """The run's folder is claimed; if what is found wrong inside could only be found there, a new folder goes again."""
+    new = not run.folder.exists()
+    folders.claim(run.folder, run.config)
+    try:
+        yield
+    except PlankwiseError:
+        if new:
+            shutil.rmtree(run.folder, ignore_errors=True)
+        raise
 
 
 def check_plan(config: RunConfig, predecessor: nn.Module) -> Plan:
@@ -187,7 +204,7 @@ def check_plan(config: RunConfig, predecessor: nn.Module) -> Plan:
         PlanError: it does not fit.
         DataError: the texts to fit the successors on cannot be read.
     """
-    if config.plan.init == "fitted" and config.plan.fitting.texts is not None:
+    if config.plan.fitting.texts is not None:
         read_texts(config.plan.fitting.texts)
     plan = make_plan(predecessor, config.plan)
     try_plan(predecessor, plan, init=config.plan.start, seed=config.run.seed)

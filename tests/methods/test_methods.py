@@ -7,6 +7,8 @@ import torch
 from transformers import BertForSequenceClassification
 
 from plankwise.config import validate_config
+from plankwise.core.chain import find_chains
+from plankwise.core.plan import even_plan
 from plankwise.core.schedule import Linear, draw_mask
 from plankwise.kinds import list_kinds, load_kind
 
@@ -106,3 +108,24 @@ def test_mode_reference_sets_the_published_codes_choices_and_each_can_be_set_alo
     assert (config.plan.init, config.training.lr_schedule, config.training.warmup_share) == ("first", "linear", 0.0)
     own = validate_config({"method": {"mode": "reference", "idle_momentum": False}, "plan": {"init": "upper"}})
     assert (own.method.idle_momentum, own.method.clip_scope, own.plan.init) == (False, "all", "upper")
+
+
+@pytest.mark.parametrize(
+    ("name", "successors", "steps", "start"),
+    [("replacing", 1, 4, "fitted"), ("replacing", 2, 4, "lower"), ("replacing", 1, 1, "lower"), ("kd", 1, 4, "lower")],
+)
+def test_successors_of_wide_spans_are_fitted_first_where_the_method_gains_by_it(
+    name, successors, steps, start, make_job
+):
+    model = make_job().predecessor
+    job = make_job(model, even_plan(find_chains(model), successors), training={"max_steps": steps})
+    outcome = compress(job, name)
+    assert outcome.notes["init"] == start
+    assert ("fitting" in outcome.stages) == (start == "fitted")
+    assert outcome.steps == steps
+
+
+def test_a_start_that_is_asked_for_is_kept_however_wide_the_spans(make_job):
+    model = make_job().predecessor
+    outcome = compress(make_job(model, even_plan(find_chains(model), 1), init="upper"), "replacing")
+    assert outcome.notes["init"] == "upper"

@@ -25,7 +25,11 @@ def command(
     from plankwise.cli._console import open_console
     from plankwise.cli._tables import show_results
     from plankwise.config import load_config
+    from plankwise.report.page import write_report
     from plankwise.run import compress
 
     console = open_console()
-    show_results(compress(load_config(recipe, overrides or []), console), console)
+    config = load_config(recipe, overrides or [])
+    show_results(compress(config, console), console)
+    page = write_report([Path(config.run.folder)], Path(config.run.folder) / "report.html")
+    console.print(f"report: {page}", soft_wrap=True)

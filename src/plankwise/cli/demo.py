@@ -1,4 +1,4 @@
-"""Show the whole job on the embedded model and data: 6 layers to 3, a few minutes on two cores.
+"""Show the whole job on the embedded model and data: 6 layers to 3, a few minutes on two cores; ends with a page to look at.
 
 Example: plankwise demo run.folder=runs/my-demo
 """
@@ -19,6 +19,7 @@ SETTINGS = [
     "training.max_length=64",
     "evaluation.latency_batch_sizes=[1]",
 ]
+BATCH_SIZES = (1, 8)  # that predictions are timed with
 
 
 def command(
@@ -27,12 +28,21 @@ def command(
         typer.Argument(metavar="[KEY=VALUE]...", help="keys to set otherwise; `plankwise compress --help` lists them"),
     ] = None,
 ) -> None:
+    from pathlib import Path
+
+    from plankwise.analysis import Request, analyse
     from plankwise.cli._console import open_console
     from plankwise.cli._tables import show_results
     from plankwise.config import load_config
+    from plankwise.report.page import write_report
     from plankwise.run import compress
 
     console = open_console()
     config = load_config(None, [*SETTINGS, *(overrides or [])])
+    folder = Path(config.run.folder)
     console.print("fine-tuning a 6-layer encoder on film reviews, then replacing its 6 layers by 3, plank by plank")
-    show_results(compress(config, console), console)
+    record = compress(config, console)
+    show_results(record, console)
+    if "analysis" not in record:
+        analyse(folder, Request(batch_sizes=BATCH_SIZES), console)
+    console.print(str(write_report([folder], folder / "report.html")), soft_wrap=True)

@@ -383,13 +383,13 @@ def _find_latency(layout: _Layout, ground: Ground, run: Run) -> dict[str, float]
     options, file = run.config.evaluation, layout.folder / LATENCY
     known = _read_json(file) if file.is_file() else {"made_by": {}}
     if any(known["made_by"].get(label) != made for label, made in made_by.items()):
-        run.console.print(f"latency: {options.latency_predictions} predictions a model and batch size")
+        run.console.print(f"latency: {options.latency_predictions} predictions a model")
         measured = measure_latency(
             {name: run.load(path)[0] for name, path in {PREDECESSOR: ground.path, **paths}.items()},
             run.tokenizer,
             run.examples.texts(1000),
             max_length=run.config.training.max_length,
-            batch_sizes=options.latency_batch_sizes,
+            batch_sizes=options.latency_batch_sizes[:1],  # the one that the table shows
             predictions=options.latency_predictions,
         )
         known = {"made_by": made_by, "latency": measured}

@@ -71,7 +71,7 @@ class Text(Examples):
                 f"method.name is {method.name!r} with the predecessor's logits as a target, which for text would be a "
                 "vocabulary of them for every token; use replacing with alpha = 0, finetune or layerdrop"
             )
-        if config.plan.init == "fitted" and config.plan.fitting.texts is not None:
+        if config.plan.fitting.texts is not None:
             raise ConfigError("plan.fitting.texts is given, but the task is text already; take it out")
 
     def check_predecessor(self, model: nn.Module, path: str, *, given: bool = False) -> None:

@@ -14,6 +14,8 @@ from plankwise.training.fitting import Fit, add_texts, fit, read_texts
 from plankwise.training.ship import build_successors
 from plankwise.training.stage import Stage, StageResult
 
+WIDE = 3  # blocks a successor, from which on fitting first has paid; see EXPERIMENTS.md
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -46,12 +48,22 @@ class Job:
     held_out: Encoded
     stage: Callable[[str], Stage]
 
-    def start(self) -> "Start":
-        """The successors as the plan says they start; if they are to be fitted, that is done here."""
+    def start(self, *, fit_wide: bool = False) -> "Start":
+        """The successors as the plan says they start; if they are to be fitted, that is done here.
+
+        `fit_wide`: the method gains by it where spans are wide, so that init = "auto" means `fitted` there.
+        """
         successors = build_successors(self.predecessor, self.plan, init=self.options.start, seed=self.seed)
-        if self.options.init != "fitted":
+        chosen = fit_wide and self.options.init == "auto" and self._is_wide and self.stage("fitting").num_steps > 1
+        if self.options.init != "fitted" and not chosen:
             return Start(self, successors)
         return Start(self, successors, self._fit(successors))
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether a successor stands for WIDE blocks or more, on average."""
+        spans = [len(slot.span) for slot in self.plan.slots]
+        return sum(spans) >= WIDE * len(spans)
 
     def _fit(self, successors: list[nn.Module]) -> Fit:
         fitting, stage = self.options.fitting, self.stage("fitting")
@@ -87,6 +99,7 @@ class Start:
 
     def outcome(self, successor: nn.Module, result: StageResult, *, skipped_steps: int = 0, **notes: Any) -> Outcome:
         stages = {result.name: result}
+        notes["init"] = self.job.options.start if self.fit is None else "fitted"
         if self.fit is not None:
             stages = {"fitting": self.fit.stage, **stages}
             notes["fitting"] = self.fit.to_json()

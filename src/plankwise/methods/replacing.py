@@ -91,7 +91,7 @@ def _bin_masks(ship: Ship, steps: int) -> list[dict]:
 
 def compress(job: Job, options: Options) -> Outcome:
     """Trains the successors in place of their spans, then takes the predecessor out."""
-    start = job.start()
+    start = job.start(fit_wide=True)
     stage = start.stage("replacing")
     targets = stage.targets(job.predecessor, read_logits) if options.alpha else None
     rules = Rules(

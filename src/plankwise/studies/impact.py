@@ -12,15 +12,14 @@ from torch import nn
 from transformers import set_seed
 
 from plankwise.config import RunConfig
-from plankwise.core.hybrid import Rules
-from plankwise.core.plan import Plan
 from plankwise.core.schedule import Constant
-from plankwise.errors import ConfigError, PlanError
+from plankwise.errors import ConfigError
 from plankwise.run import Ground, train_successor
 from plankwise.studies._choices import read_replacing, schedule_override
 from plankwise.studies._study import Arm, Axis, Measured, Point, Published, Request, Trial
 from plankwise.studies._trials import attempt, check_folders, configure, keep, lay_base, outline
-from plankwise.training.ship import Ship, build_successors, launch, make_plan
+from plankwise.training.reassemble import check_spans, one_of, reassemble
+from plankwise.training.ship import make_plan
 
 MIN_RECIPES = 1
 AXIS = Axis("slot in which the successor runs")
@@ -91,33 +90,10 @@ def score_slots(config: RunConfig, ground: Ground, console: Console) -> dict[str
     return scores
 
 
-def one_of(number: int, count: int) -> tuple[bool, ...]:
-    """The mask in which only slot `number`, from 1, is replaced."""
-    return tuple(index == number for index in range(1, count + 1))
-
-
-def reassemble(predecessor: nn.Module, successor: nn.Module, plan: Plan, *, init: str = "lower") -> Ship:
-    """The hybrid of a predecessor, which becomes it, and the successor that was trained from it with this `init`.
-
-    Raises:
-        PlanError: the plan has slots that are no spans, so where their successors went is not known.
-    """
-    _check_spans(plan)
-    # Built anew and filled: a block of the shorter model has its place there, which is another layer's in a cache here.
-    blocks = build_successors(predecessor, plan, init=init, seed=0)
-    for slot, block in zip(plan.slots, blocks, strict=True):
-        followers = [index for other in plan.slots if other.path == slot.path for index in other.span[1:]]
-        before = sum(index < slot.span[0] for index in followers)
-        block.load_state_dict(successor.get_submodule(f"{slot.path}.{slot.span[0] - before}").state_dict())
-    ship = launch(predecessor, plan, blocks, Constant(), seed=0, unfreeze="nothing", rules=Rules())
-    ship.eval()
-    return ship
-
-
 def _arms(recipe: dict, values: list[str] | None) -> list[Arm]:
     config = read_replacing(recipe, "impact")
     found = make_plan(outline(config), config.plan)
-    _check_spans(found)
+    check_spans(found)
     known = [*(str(number) for number in range(1, len(found.slots) + 1)), ALL]
     for value in values or ():
         if value not in known:
@@ -130,14 +106,6 @@ def _arms(recipe: dict, values: list[str] | None) -> list[Arm]:
     constant = schedule_override("constant", {"rate": rate, "full_at": 1.0})
     overrides = (constant, "method.unfreeze=nothing")
     return [Arm(f"slot-{value}", value, overrides=overrides) for value in dict.fromkeys(values or known)]
-
-
-def _check_spans(plan: Plan) -> None:
-    for slot in plan.slots:
-        if not slot.span:
-            raise PlanError(
-                f"study impact needs a plan of spans, but slot {slot} is a single module; use plan.successors or plan.spans"
-            )
 
 
 def _load(config: RunConfig, ground: Ground) -> nn.Module:

@@ -1,0 +1,146 @@
+"""Show what runs measured: the verdict here, and a page with all of it.
+
+Example: plankwise report runs/demo
+
+Several runs are compared; the folder of a comparison or a study shows its table, a folder of runs all of them.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from plankwise.report.page import Source
+
+NEEDS_ARGUMENTS = True
+
+
+def command(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="folders of finished runs, comparisons or studies", show_default=False),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="the page to write", show_default="report.html in the run's folder; for several, here"),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="folder to write the plots to, as PNG and SVG", show_default="none")
+    ] = None,
+) -> None:
+    from plankwise.cli._console import open_console
+    from plankwise.files import write_text
+    from plankwise.report.figures import check_plots, write_figures
+    from plankwise.report.page import make_page, read_sources
+
+    if figures is not None:
+        check_plots()
+    sources = read_sources(runs)
+    page = make_page(sources)
+    out = out or (sources[0].path.parent if len(sources) == 1 else Path()) / "report.html"
+    write_text(out, page)
+    console = open_console()
+    _show(sources, console)
+    if figures is not None:
+        written = write_figures([(source.name, source.data) for source in sources if source.is_run], figures)
+        console.print(f"figures: {figures}, {len(written)} files", soft_wrap=True)
+    console.print(str(out), soft_wrap=True)
+
+
+def _show(sources: "list[Source]", console: "Console") -> None:
+    runs = [source for source in sources if source.is_run]
+    for source in sources:
+        if not source.is_run:
+            _show_comparison(source.data, console)
+    if len(runs) == 1:
+        _show_run(runs[0].data, console)
+    elif runs:
+        _show_runs(runs, console)
+
+
+def _show_run(record: dict, console: "Console") -> None:
+    from plankwise.report._cost import MODELS
+    from plankwise.report._text import NAMES, count, number, share, times
+    from plankwise.report.verdict import figures, score_name, show_score, verdict
+
+    console.print(verdict(record))
+    _print_table(["", "", ""], [(one.name, one.value, one.note) for one in figures(record)], console, right=(1,))
+    rows = [
+        (
+            NAMES[name],
+            count(record[name].get("parameters")),
+            f"{number(record[name].get('size_mb'), 1)} MB",
+            show_score(record, record[name]),
+            share(record[name].get("retained", 1.0 if name == "predecessor" else None)),
+            f"{number(record[name].get('latency_ms'), 2)} ms" if record[name].get("latency_ms") else "–",
+            times(record[name].get("speedup")),
+        )
+        for name in MODELS
+        if name in record
+    ]
+    score = score_name(record) if len(score_name(record)) <= 12 else "score"
+    _print_table(["", "parameters", "size", score, "retained", "latency", "speed-up"], rows, console)
+
+
+def _show_runs(runs: "list[Source]", console: "Console") -> None:
+    from plankwise.report._comparison import compare_rows, compare_verdict
+    from plankwise.report._text import number, share, times
+
+    rows = compare_rows([(source.name, source.data) for source in runs])
+    console.print(compare_verdict(rows))
+    shown = [
+        (
+            row["name"],
+            row["method"],
+            number(row["score"]),
+            share(row["retained"]),
+            times(row["speedup"]),
+            number(row["seconds"], 0),
+            str(row["seed"]),
+        )
+        for row in rows
+    ]
+    _print_table(["run", "method", "score", "retained", "speed-up", "seconds", "seed"], shown, console, left=(0, 1))
+
+
+def _show_comparison(data: dict, console: "Console") -> None:
+    from plankwise.report._comparison import table_verdicts
+    from plankwise.report._text import number, share
+
+    for line in table_verdicts(data):
+        console.print(line)
+    for task in data.get("tasks", []):
+        rows = [
+            (
+                str(row.get("label", row.get("name", ""))),
+                number(row.get("median")),
+                share(row["retained"]) if "retained" in row else number(row.get("difference")),
+                str(row.get("verdict", "")),
+            )
+            for row in task.get("rows", task.get("arms", []))
+        ]
+        kept = "retained" if "rows" in task else "difference"
+        _print_table(["", "median", kept, "verdict" if "rows" in task else ""], rows, console, left=(0, 3))
+
+
+def _print_table(
+    columns: list[str],
+    rows: Sequence[tuple[str, ...]],
+    console: "Console",
+    *,
+    left: tuple[int, ...] = (0,),
+    right: tuple[int, ...] | None = None,
+) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=any(columns))
+    for index, name in enumerate(columns):
+        to_right = index in right if right is not None else index not in left
+        table.add_column(name, justify="right" if to_right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)

@@ -1,0 +1,254 @@
+"""Where the models err: the four cells, confusion, calibration, classes and lengths, kinds of error, and the flips to read."""
+
+from typing import Any
+
+from plankwise.report._axes import Axis
+from plankwise.report._html import Cell, Column, cell, figure, fold, grid, paragraph, table
+from plankwise.report._text import NAMES, cut, esc, is_number, number, share, span_of
+from plankwise.report.charts import Bars, Series, bar_chart, heat_map, line_chart
+
+MAX_LABELS = 12
+MAX_TEXT = 600
+CELLS = {
+    "both_right": "both right",
+    "lost": "lost: only the predecessor is right",
+    "gained": "gained: only the successor is right",
+    "both_wrong": "both wrong",
+}
+PAIR = ("predecessor", "successor")
+
+
+def errors(record: dict) -> str:
+    """The charts and tables of the analysis of errors; empty without one."""
+    found = record.get("analysis", {}).get("errors") or {}
+    charts = [*_confusions(found), _calibration(found), _by_length(found), *_kinds(found), _by_class(found)]
+    return _agreement(found) + grid(*charts) + _all_classes(found) + _classes(found)
+
+
+def flips(record: dict, key: str = "flips", most: int = 500) -> str:
+    """The examples on which the models differ, with a filter; texts are cut at MAX_TEXT characters."""
+    found = record.get("analysis", {}).get("errors") or {}
+    listed = found.get("flips") or []
+    if not listed:
+        return ""
+    shown = listed[:most]
+    total = found.get("flips_total", len(listed))
+    kinds = [kind for kind in ("lost", "gained", "changed") if any(one["kind"] == kind for one in shown)]
+    options = "".join(f'<option value="{kind}">{kind}</option>' for kind in kinds)
+    items = "".join(_flip(one) for one in shown)
+    left_out = f" The first {len(shown)} of {total:,} are listed." if len(shown) < total else ""
+    return (
+        paragraph(
+            f"Examples on which the two models give different answers; lost: only the predecessor is right.{left_out}"
+        )
+        + f'<div class="filter" data-filters="{esc(key)}"><label>filter <input type="search" autocomplete="off" '
+        f'placeholder="words in a text or label"></label> <label>kind <select><option value="">all</option>{options}'
+        f'</select></label> <span class="count" role="status">{len(shown)} shown</span></div>'
+        f'<ol class="flips" id="{esc(key)}" tabindex="0" aria-label="flips">{items}</ol>'
+    )
+
+
+def group_labels(
+    labels: list[str], matrix: list[list[int]], most: int = MAX_LABELS
+) -> tuple[list[str], list[list[int]]]:
+    """A confusion matrix of at most `most` rows: beyond that the rarest labels are added up as one."""
+    if len(labels) <= most:
+        return labels, matrix
+    order = sorted(range(len(labels)), key=lambda index: -sum(matrix[index]))
+    kept, rest = sorted(order[: most - 1]), set(order[most - 1 :])
+    groups = [[index] for index in kept] + [sorted(rest)]
+    summed = [[sum(matrix[a][b] for a in rows for b in columns) for columns in groups] for rows in groups]
+    return [*(labels[index] for index in kept), f"{len(rest)} others"], summed
+
+
+def _agreement(found: dict) -> str:
+    cells = found.get("cells")
+    if not cells:
+        return ""
+    total = found.get("examples") or sum(cells.values())
+    rows = [
+        [Cell(text), cell(cells.get(key), str), cell(cells.get(key, 0) / (total or 1), share)]
+        for key, text in CELLS.items()
+    ]
+    agree = (
+        f"The models agree on {share(found.get('agreement'))} of {total:,} dev examples; "
+        f"Cohen's kappa is {number(found.get('kappa'), 3)}."
+    )
+    columns = [Column("cell", numeric=False), Column("examples"), Column("share")]
+    return paragraph(agree) + table("Right and wrong, both models", columns, rows, key="cells")
+
+
+def _confusions(found: dict) -> list[str]:
+    matrices, labels = found.get("confusion") or {}, [str(label) for label in found.get("labels", [])]
+    charts = []
+    for name in PAIR:
+        if name in matrices and labels:
+            title = f"Confusion of the {name}"
+            names, matrix = group_labels(labels, matrices[name])
+            shares = [[value / (sum(row) or 1) for value in row] for row in matrix]
+            chart = heat_map(
+                title,
+                names,
+                names,
+                shares,
+                "predicted label",
+                "true label",
+                high=1.0,
+                texts=[[str(value) for value in row] for row in matrix],
+            )
+            charts.append(
+                figure(
+                    title,
+                    chart,
+                    note="Numbers of examples; the stronger the colour, the larger the share of the true label.",
+                )
+            )
+    return charts
+
+
+def _calibration(found: dict) -> str:
+    models = found.get("calibration") or {}
+    series = []
+    for name in PAIR:
+        bins = [one for one in (models.get(name) or {}).get("bins", []) if one.get("count")]
+        if bins:
+            tips = [
+                f"{name}: {share(one['accuracy'])} right where it is {share(one['confidence'])} sure, {one['count']} examples"
+                for one in bins
+            ]
+            points = [(one["confidence"], one["accuracy"]) for one in bins]
+            series.append(Series(f"{name}, ECE {number(models[name].get('ece'), 3)}", points, name, tips=tips))
+    if not series:
+        return ""
+    axes = (
+        Axis("confidence, mean of a bin", high=1.0, show=_percent),
+        Axis("share right", low=0.0, high=1.0, show=_percent),
+    )
+    title = "Calibration"
+    return figure(
+        title,
+        line_chart(title, series, *axes, diagonal=True),
+        [(one.name, one.tone) for one in series],
+        "On the dotted line a model is right as often as it is sure. ECE: expected calibration error.",
+    )
+
+
+def _percent(value: float) -> str:
+    return f"{value:.3g}" if not 0 <= value <= 1 else f"{100 * value:.3g}%"
+
+
+def _by_class(found: dict) -> str:
+    rows = sorted((one for one in found.get("by_class") or [] if one.get("count")), key=lambda one: -one["count"])
+    names = [f"{one['label']} ({one['count']})" for one in rows]
+    title = "Right by class" if len(rows) <= MAX_LABELS else f"Right by class, the {MAX_LABELS} commonest"
+    label = "share right, by true label (number of examples)"
+    return _pair_bars(title, names[:MAX_LABELS], rows[:MAX_LABELS], label)
+
+
+def _all_classes(found: dict) -> str:
+    """A table of all classes where the chart shows only the commonest."""
+    rows = found.get("by_class") or []
+    if len(rows) <= MAX_LABELS:
+        return ""
+    columns = [Column("label", numeric=False), Column("examples"), Column("predecessor"), Column("successor")]
+    cells = [
+        [Cell(str(one["label"])), cell(one.get("count"), str), *(cell(one.get(name), share) for name in PAIR)]
+        for one in rows
+    ]
+    caption = "Share right by true label"
+    return fold(f"All {len(rows)} classes", table(caption, columns, cells, key="by-class"))
+
+
+def _by_length(found: dict) -> str:
+    rows = [one for one in found.get("by_length") or [] if one.get("count")]
+    names = [f"{one['low']}–{one['high']} ({one['count']})" for one in rows]
+    return _pair_bars("Right by length", names, rows, "share right, by tokens in the text (examples)")
+
+
+def _pair_bars(title: str, names: list[str], rows: list[dict], label: str) -> str:
+    if not rows:
+        return ""
+    bars = [Bars(name, [one.get(name) for one in rows], name) for name in PAIR]
+    chart = bar_chart(title, names, bars, Axis(label, low=0.0, high=1.0, show=_percent))
+    return figure(title, chart, [(name, name) for name in PAIR], bars=True)
+
+
+def _kinds(found: dict) -> list[str]:
+    """A chart for each side: the share of every kind among the errors of both models."""
+    rows = (found.get("classes") or {}).get("rows") or []
+    charts = []
+    for side in dict.fromkeys(str(one["side"]) for one in rows):
+        here = [one for one in rows if str(one["side"]) == side]
+        title = f"Kinds of error: {side}"
+        bars = [
+            Bars(model, [one[key]["share"] for one in here], model, [_interval(one[key]) for one in here])
+            for model, key in zip(PAIR, ("before", "after"), strict=True)
+        ]
+        label = (
+            f"share of the {side}, with its interval" if side != "errors" else "share of the errors, with its interval"
+        )
+        chart = bar_chart(title, [str(one["name"]) for one in here], bars, Axis(label, low=0.0, show=_percent))
+        charts.append(figure(title, chart, [(name, name) for name in PAIR], bars=True))
+    return charts
+
+
+def _classes(found: dict) -> str:
+    classes = found.get("classes") or {}
+    rows = classes.get("rows") or []
+    if not rows:
+        return ""
+    columns = [Column("kind", numeric=False), Column("side", numeric=False), Column("before"), Column("after")]
+    columns += [Column("difference"), Column("interval", numeric=False), Column("stable", numeric=False)]
+    margin = classes.get("margin")
+    meaning = (
+        f"; stable: the whole interval of the difference lies within ±{share(margin)}" if is_number(margin) else ""
+    )
+    listed = [
+        [Cell(str(one["name"])), Cell(str(one["side"])), *_shares(one), Cell(_stable(one.get("stable")))]
+        for one in rows
+    ]
+    rules = "; ".join(f"{one['name']}: {one['rule']}" for one in classes.get("rules") or [])
+    return table(f"Kinds of error, before and after{meaning}", columns, listed, key="classes") + (
+        paragraph(f"Rules: {rules}.", "note") if rules else ""
+    )
+
+
+def _interval(one: dict) -> tuple[float, float] | None:
+    return (one["low"], one["high"]) if is_number(one.get("low")) and is_number(one.get("high")) else None
+
+
+def _shares(one: dict) -> list[Cell]:
+    found = [
+        Cell(f"{share(one[key].get('share'))} ({one[key].get('count')} of {one[key].get('of')})", one[key].get("share"))
+        for key in ("before", "after")
+    ]
+    difference: dict[str, Any] = one.get("difference") or {}
+    signed = difference.get("share")
+    shown = f"{signed:+.1%}" if is_number(signed) else "–"
+    return [*found, Cell(shown, signed), Cell(span_of(difference.get("low"), difference.get("high"), share))]
+
+
+def _stable(value: Any) -> str:
+    return "not shown" if value is None else "yes" if value else "no"
+
+
+def _flip(one: dict) -> str:
+    pair = f'<p class="text pair">{esc(cut(one["text_pair"], MAX_TEXT))}</p>' if one.get("text_pair") else ""
+    models = "".join(_answer(name, one[name]) for name in PAIR)
+    return (
+        f'<li data-kind="{esc(one["kind"])}"><p class="text">{esc(cut(one["text"], MAX_TEXT))}</p>{pair}'
+        f'<p class="answers"><span class="badge {esc(one["kind"])}">{esc(one["kind"])}</span> '
+        f"<span>true: <b>{esc(one['label'])}</b></span>{models}"
+        f'<span class="row">row {esc(one.get("row", ""))}</span></p></li>'
+    )
+
+
+def _answer(name: str, answer: dict) -> str:
+    sure = answer.get("confidence")
+    width = 40 * min(1.0, max(0.0, sure)) if is_number(sure) else 0
+    return (
+        f'<span class="answer">{NAMES[name]}: <b>{esc(answer["label"])}</b> '
+        '<svg class="sure" viewBox="0 0 40 6" aria-hidden="true">'
+        f'<rect class="track" width="40" height="6"/><rect class="t-{name}" width="{width:.1f}" height="6"/></svg> '
+        f'<span class="confidence">{share(sure)}</span></span>'
+    )

@@ -1,0 +1,168 @@
+"""The model card: README.md beside the successor's weights, with the scores in the hub's metadata format."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from plankwise.files import write_text
+from plankwise.report._text import NAMES, count, is_number, number, share, times
+from plankwise.report.verdict import is_text, score_name, show_score, verdict
+
+FILE = "README.md"
+PIPELINES = {"mlm": "fill-mask", "clm": "text-generation"}
+PIPELINE_NAMES = {
+    "fill-mask": "Masked language modelling",
+    "text-generation": "Text generation",
+    "text-classification": "Text classification",
+}
+# Names of metrics as the hub knows them; any other is written as it is.
+METRICS = {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?")
+
+
+def write_card(record: dict, folder: Path) -> Path:
+    """Writes README.md into `folder`; gives its path.
+
+    Raises:
+        RunError: the folder cannot be written to.
+    """
+    write_text(folder / FILE, make_card(record))
+    return folder / FILE
+
+
+def make_card(record: dict) -> str:
+    """The card as Markdown; it names no path of this machine."""
+    return f"---\n{_front_matter(record)}---\n\n{_body(record)}"
+
+
+def base_model(record: dict) -> str | None:
+    """The predecessor's name on the hub; None for a folder or the model that comes with the demo."""
+    path = str(record.get("config", {}).get("predecessor", {}).get("path") or "")
+    folder_like = path in ("embedded", "") or path.startswith((".", "/", "~")) or Path(path).exists()
+    return path if HUB_NAME.fullmatch(path) and not folder_like and path.split("/")[0] != "runs" else None
+
+
+def pipeline_of(record: dict) -> str:
+    """What the hub calls the model's task."""
+    objective = record.get("task", {}).get("objective", "")
+    return PIPELINES.get(str(objective).split("+")[0], "text-classification")
+
+
+def _front_matter(record: dict) -> str:
+    task, pipeline = record.get("task") or {}, pipeline_of(record)
+    metrics = "".join(
+        f"    - type: {_quote(METRICS.get(name, name))}\n      value: {value!r}\n      name: {_quote(f'{name} on dev')}\n"
+        for name, value in _metrics(record).items()
+    )
+    base = base_model(record)
+    return (
+        "library_name: transformers\n"
+        f"pipeline_tag: {pipeline}\n"
+        + (f"base_model: {_quote(base)}\n" if base else "")
+        + "tags:\n- plankwise\n- model-compression\n- module-replacing\n"
+        + f"model-index:\n- name: {_quote(_name(record))}\n  results:\n  - task:\n      type: {pipeline}\n"
+        + f"      name: {PIPELINE_NAMES[pipeline]}\n    dataset:\n      name: {_quote(task.get('name', 'unknown'))}\n"
+        + f"      type: {_quote(_dataset_type(task))}\n      split: dev\n"
+        + (f"    metrics:\n{metrics}" if metrics else "    metrics: []\n")
+    )
+
+
+def _quote(text: object) -> str:
+    """A string as YAML reads it back, whatever is in it: a JSON string is one."""
+    return json.dumps(str(text))
+
+
+def _name(record: dict) -> str:
+    name = str(record.get("config", {}).get("run", {}).get("name") or "successor")
+    return name.replace("\\", "/").rpartition("/")[2] or "successor"
+
+
+def _dataset_type(task: dict) -> str:
+    """The name without anything but letters, digits, dashes and slashes, as the hub's names are."""
+    return re.sub(r"[^A-Za-z0-9/_-]+", "-", str(task.get("name", "unknown"))).strip("-/") or "unknown"
+
+
+def _metrics(record: dict) -> dict[str, float]:
+    model = record.get("successor") or record["model"]
+    found = {name: value for name, value in (model.get("metrics") or {}).items() if is_number(value)}
+    return found or ({"score": model["score"]} if is_number(model.get("score")) else {})
+
+
+def _body(record: dict) -> str:
+    return "\n\n".join(
+        [
+            f"# {_cell(_name(record))}",
+            _cell(verdict(record)),
+            f"## How it was made\n\n{_how(record)}",
+            f"## Scores on dev\n\n{_table(record)}",
+            f"## How to load it\n\n{_loading(record)}",
+            f"## Limits\n\n{_limits(record)}\n",
+        ]
+    )
+
+
+def _how(record: dict) -> str:
+    config = record.get("config") or {}
+    method = config.get("method", {}).get("name", "")
+    version = (record.get("machine", {}).get("versions") or {}).get("plankwise")
+    tool = "plankwise" if version is None else f"plankwise {version}"
+    base = base_model(record)
+    start = f"from `{base}`" if base else "from a model that is not on the hub"
+    slots = record.get("plan") or []
+    lines = [f"Made by {tool}, {start}, on the task {_cell(record.get('task', {}).get('name', ''))}."]
+    if slots:
+        blocks = sum(max(1, len(slot.get("span") or [])) for slot in slots)
+        lines.append(
+            f"{blocks} modules of the predecessor were replaced by {len(slots)} successors (method: {_cell(method)}), in "
+            f"{record.get('steps', 0):,} steps with seed {record.get('seed')}."
+        )
+    return " ".join(lines)
+
+
+def _table(record: dict) -> str:
+    lines = [
+        f"| model | parameters | size | {_cell(score_name(record))} | retained | speed-up |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name in ("predecessor", "floor", "successor", "model"):
+        if name in record:
+            model = record[name]
+            kept = model.get("retained", 1.0 if name == "predecessor" else None)
+            cells = [NAMES[name], count(model.get("parameters")), f"{number(model.get('size_mb'), 1)} MB"]
+            cells += [show_score(record, model), share(kept), times(model.get("speedup"))]
+            lines.append(f"| {' | '.join(cells)} |")
+    note = "\n\ntruncated: the predecessor's lower blocks alone, trained as long." if "floor" in record else ""
+    return "\n".join(lines) + note
+
+
+def _loading(record: dict) -> str:
+    return (
+        "```python\nfrom transformers import pipeline\n\n"
+        f'model = pipeline("{pipeline_of(record)}", model="path/to/this/folder")\n```'
+    )
+
+
+def _limits(record: dict) -> str:
+    task: dict[str, Any] = record.get("task") or {}
+    dev = task.get("dev")
+    examples = sum(value for value in dev.values() if is_number(value)) if isinstance(dev, dict) else dev
+    size = f" {examples:,} held-out" if is_number(examples) else " held-out"
+    unit = "pieces of text" if is_text(record) else "examples"
+    lines = [
+        f"- The scores are from one run with one seed on{size} {unit} that also chose the best checkpoint; "
+        "other data may give others.",
+        "- Whatever the predecessor gets wrong, and whatever its training texts were biased towards, the successor inherits.",
+    ]
+    length = record.get("config", {}).get("training", {}).get("max_length")
+    if length:
+        lines.append(f"- Texts were cut at {length} tokens.")
+    if record.get("speedup") is not None:
+        lines.append("- The speed-up was measured on one machine; another has another.")
+    return "\n".join(lines)
+
+
+def _cell(text: object) -> str:
+    """Text from data as Markdown shows it literally, on one line."""
+    line = " ".join(str(text).split())
+    return "".join(f"\\{sign}" if sign in "\\|*_`[]" else "&lt;" if sign == "<" else sign for sign in line)

@@ -1,0 +1,180 @@
+"""The page: one self-contained HTML file from one record, from several, or from a comparison's or study's table."""
+
+import base64
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from plankwise.errors import RunError
+from plankwise.files import write_text
+from plankwise.record import FILE, read_record
+from plankwise.report._comparison import read_table, show_runs, show_table
+from plankwise.report._html import fold
+from plankwise.report._text import esc
+from plankwise.report.sections import headline, run_sections
+
+TABLE = "table.json"
+MAX_BYTES = 6_000_000
+LESSER = ((500, True), (100, True), (25, True), (0, True), (0, False))  # flips a run, and whether its charts are drawn
+DAMAGED = (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError, StopIteration)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A record or a table that a page is made of; `name` tells it from the others."""
+
+    name: str
+    path: Path
+    data: dict
+
+    @property
+    def is_run(self) -> bool:
+        return self.path.name != TABLE
+
+
+def read_sources(paths: list[Path]) -> list[Source]:
+    """What lies at the paths: runs, comparisons, studies; a folder of runs stands for all of them.
+
+    Raises:
+        RunError: there is nothing to report on, or it cannot be read.
+    """
+    found = [file for path in paths for file in _files_at(path)]
+    if not found:
+        raise RunError("no run is given; give the folders of one or more finished runs")
+    sources = [Source("", file, _read(file)) for file in dict.fromkeys(found)]
+    names = [_name(source) for source in sources]
+    return [
+        Source(name if names.count(name) == 1 else str(source.path.parent), source.path, source.data)
+        for name, source in zip(names, sources, strict=True)
+    ]
+
+
+def write_report(paths: list[Path], out: Path) -> Path:
+    """Writes the page on these runs to `out`; gives `out`.
+
+    Raises:
+        RunError: a run has no record, its record is damaged, or `out` cannot be written.
+    """
+    write_text(out, make_page(read_sources(paths)))
+    return out
+
+
+def make_page(sources: list[Source]) -> str:
+    """The page as text, below MAX_BYTES: where all of it would be more, fewer flips and then fewer charts are shown.
+
+    Raises:
+        RunError: a record or table is damaged.
+    """
+    for most_flips, drawings in LESSER:
+        page = _assemble(sources, most_flips, drawings)
+        if len(page.encode("utf-8")) < MAX_BYTES:
+            return page
+    raise RunError(f"a page on {len(sources)} runs is larger than {MAX_BYTES // 10**6} MB; report on fewer at once")
+
+
+def guarded(source: Source, make: Callable[[], str]) -> str:
+    """What `make` gives.
+
+    Raises:
+        RunError: the source lacks something that it must have, or has it in another form.
+    """
+    try:
+        return make()
+    except DAMAGED as error:
+        raise RunError(
+            f"{source.path} is damaged: it cannot be shown ({type(error).__name__}: {error}); "
+            "run the command that wrote it again, in another folder"
+        ) from error
+
+
+def _files_at(path: Path) -> list[Path]:
+    """The records and tables that a path means."""
+    if path.is_file():
+        return [path]
+    for name in (FILE, TABLE):
+        if (path / name).is_file():
+            return [path / name]
+    runs = sorted(path.glob(f"*/{FILE}"))
+    if not runs:
+        read_record(path)
+    return runs
+
+
+def _read(file: Path) -> dict:
+    if file.name == TABLE:
+        return read_table(file)
+    if file.name != FILE:
+        raise RunError(f"{file} is no record; give the folder of a finished run, which has a {FILE}")
+    record = read_record(file.parent)
+    whole = isinstance(record, dict) and all(isinstance(record.get(key), dict) for key in ("stages", "task"))
+    if not whole or not ("model" in record or {"predecessor", "successor"} <= record.keys()):
+        raise RunError(f"{file} is damaged: it names no models; run the same command again, in another folder")
+    return record
+
+
+def _name(source: Source) -> str:
+    if not source.is_run:
+        return source.path.parent.name or TABLE
+    config = source.data.get("config")
+    named = config.get("run", {}).get("name") if isinstance(config, dict) else None
+    return str(named or source.path.parent.resolve().name)
+
+
+def _assemble(sources: list[Source], most_flips: int, drawings: bool) -> str:
+    if len(sources) == 1 and sources[0].is_run:
+        record = sources[0].data
+        body = guarded(
+            sources[0],
+            lambda: headline(record) + run_sections(record, "run", most_flips=most_flips, drawings=drawings),
+        )
+        return _wrap(sources[0].name, body + _left_out(most_flips, drawings))
+    runs = [source for source in sources if source.is_run]
+    parts = [guarded(source, lambda source=source: show_table(source.data)) for source in sources if not source.is_run]  # type: ignore[misc]
+    if runs:
+        rows = [(source.name, source.data) for source in runs]
+        parts.insert(0, guarded(runs[0], lambda: show_runs(rows)))
+    for index, source in enumerate(runs):
+        inside = guarded(
+            source,
+            lambda source=source, index=index: (  # type: ignore[misc]
+                headline(source.data)
+                + run_sections(source.data, f"run{index}", most_flips=most_flips, drawings=drawings)
+            ),
+        )
+        parts.append(f'<article class="run">{fold(source.name, inside)}</article>')
+    title = sources[0].name if len(sources) == 1 else f"{len(sources)} runs compared"
+    return _wrap(title, "".join(parts) + _left_out(most_flips, drawings))
+
+
+def _left_out(most_flips: int, drawings: bool) -> str:
+    if (most_flips, drawings) == LESSER[0]:
+        return ""
+    told = f"at most {most_flips} flips a run are listed" if most_flips else "no flips are listed"
+    charts = "" if drawings else " and no charts drawn"
+    return (
+        f'<p class="note">To stay below {MAX_BYTES // 10**6} MB, {told}{charts}; report on fewer runs to see all.</p>'
+    )
+
+
+def _wrap(title: str, body: str) -> str:
+    style, script = (files("plankwise.report").joinpath(name).read_text("utf-8") for name in ("style.css", "script.js"))
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
+        f'<link rel="icon" href="data:,"><title>plankwise: {esc(title)}</title><style>{style}</style></head><body>'
+        f'<header><h1>{esc(title)}</h1><button type="button" id="theme">dark</button></header>'
+        f"<main>{body}</main><footer>made by plankwise</footer>"
+        f'<div id="tip" role="status" hidden></div><script>{script}</script></body></html>\n'
+    )
+
+
+def _hash(text: str) -> str:
+    """How a content security policy names a script or a style."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

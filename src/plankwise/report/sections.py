@@ -1,0 +1,139 @@
+"""The parts of a run's page, in their order; each is HTML from a record, empty where the record has nothing to show."""
+
+import shlex
+from typing import Any
+
+from plankwise.report._cost import MODELS, cost
+from plankwise.report._errors import errors, flips
+from plankwise.report._html import Cell, Column, cell, facts, fold, grid, paragraph, section, table
+from plankwise.report._inside import drops_of, inside
+from plankwise.report._text import NAMES, count, esc, number, share, times
+from plankwise.report._training import training
+from plankwise.report.ship import draw_ships
+from plankwise.report.verdict import figures, is_text, score_name, score_of, verdict
+
+
+def run_sections(record: dict, key: str, *, most_flips: int = 500, drawings: bool = True) -> str:
+    """All that a record tells, top to bottom; `key` keeps the ids of several runs apart."""
+    shown = [
+        models(record),
+        section("The plan, as a ship's side", planks(record, key), key="plan") if drawings else "",
+        section("Training", training(record), key="training") if drawings else "",
+        section("Cost", cost(record), key="cost") if drawings else "",
+        section("Errors", errors(record), key="errors") if drawings else "",
+        section("Flips to read", flips(record, f"{key}-flips", most_flips), key="flips") if most_flips else "",
+        section("Inside", inside(record), key="inside") if drawings else "",
+        section("How it was made", setup(record), key="setup"),
+    ]
+    return "".join(shown)
+
+
+def headline(record: dict, level: str = "p") -> str:
+    """The verdict and its figures as tiles."""
+    tiles = "".join(
+        f'<div class="tile" data-figure="{esc(one.name)}"><span class="name">{esc(one.name)}</span>'
+        f'<strong>{esc(one.value)}</strong><span class="note">{esc(one.note)}</span></div>'
+        for one in figures(record)
+    )
+    return f'<{level} class="verdict">{esc(verdict(record))}</{level}><div class="tiles">{tiles}</div>'
+
+
+def models(record: dict) -> str:
+    """One row a model: size, score, share kept, time."""
+    there = [name for name in MODELS if name in record]
+    batch = next((batch for name in there for batch in record[name].get("latency") or {}), "")
+    latency = f"latency (ms, batch of {batch})" if batch else "latency (ms)"
+    extra = sorted(
+        {key for name in there for key in record[name].get("metrics") or {}} - {"perplexity", *_names(record)}
+    )
+    columns = [Column("model", numeric=False), Column("parameters"), Column("size (MB)"), Column(score_name(record))]
+    columns += [Column("retained"), Column(latency), Column("speed-up"), *(Column(name) for name in extra)]
+    rows = []
+    for name in there:
+        model = record[name]
+        kept = model.get("retained", 1.0 if name == "predecessor" else None)
+        rows.append(
+            [
+                Cell(NAMES[name]),
+                cell(model.get("parameters"), count),
+                cell(model.get("size_mb"), lambda value: number(value, 1)),
+                cell(score_of(record, model), lambda value: number(value, 2 if is_text(record) else 4)),
+                cell(kept, share),
+                cell(model.get("latency_ms"), lambda value: number(value, 2)),
+                cell(model.get("speedup"), times),
+                *(cell(model.get("metrics", {}).get(one), number) for one in extra),
+            ]
+        )
+    caption = f"{record.get('task', {}).get('name', 'task')}: {score_name(record)} on dev; latency is the median time of a batch"
+    return section("Models", table(caption, columns, rows, key="models"), _head_note(record), key="models")
+
+
+def planks(record: dict, key: str) -> str:
+    ships = draw_ships(record.get("plan") or [], drops_of(record), f"{key}-ship") if record.get("plan") else []
+    parts = sorted({str(slot.get("part", "")) for slot in record.get("plan") or []})
+    note = (
+        f"Above the predecessor's blocks by number, below the successors that took their place (part: {', '.join(parts)}); "
+        "planks that stand in both rows were kept."
+    )
+    return "".join(f'<div class="ship">{ship}</div>' for ship in ships) + (paragraph(note, "note") if ships else "")
+
+
+def setup(record: dict) -> str:
+    """The task, the machine, the recipe and the command that repeats the run."""
+    return (
+        grid(
+            facts("Task and data", _task_facts(record)),
+            facts("Machine and versions", _machine_facts(record.get("machine") or {})),
+        )
+        + (fold("The whole recipe", facts("Every key", flatten(record["config"]))) if record.get("config") else "")
+        + _repeat(record)
+    )
+
+
+def flatten(tree: Any, path: str = "") -> list[tuple[str, str]]:
+    """A nested config as key paths and values."""
+    if isinstance(tree, dict) and tree:
+        return [pair for key, value in tree.items() for pair in flatten(value, f"{path}.{key}" if path else str(key))]
+    return [(path, "" if tree is None else str(tree))]
+
+
+def _names(record: dict) -> list[str]:
+    """Metrics that the score column shows already: a score of one metric is that metric."""
+    names = record.get("task", {}).get("score", [])
+    return names if len(names) == 1 else []
+
+
+def _head_note(record: dict) -> str:
+    made = record.get("made_head")
+    return paragraph("The predecessor's head was made here: it had none for this task.", "note") if made else ""
+
+
+def _task_facts(record: dict) -> list[tuple[str, str]]:
+    task = record.get("task") or {}
+    shown = [("task", task.get("name", "")), ("method", method_of(record)), ("seed", str(record.get("seed", "")))]
+    if task.get("labels"):
+        shown.append(("labels", ", ".join(map(str, task["labels"]))))
+    if "objective" in task:
+        shown.append(("objective", str(task["objective"])))
+    for key in ("train", "dev", "dropped", "cut"):
+        if task.get(key) is not None:
+            shown += [(key if path in ("", key) else f"{key} {path}", value) for path, value in flatten(task[key])]
+    return [(name.replace(".", " "), value) for name, value in shown]
+
+
+def method_of(record: dict) -> str:
+    return str(record.get("config", {}).get("method", {}).get("name", ""))
+
+
+def _machine_facts(machine: dict) -> list[tuple[str, str]]:
+    versions = [(name, value or "not installed") for name, value in (machine.get("versions") or {}).items()]
+    return [(key, str(value)) for key, value in machine.items() if key != "versions"] + versions
+
+
+def _repeat(record: dict) -> str:
+    folder = record.get("config", {}).get("run", {}).get("folder")
+    if not folder:
+        return ""
+    command = "compress" if "successor" in record else "finetune"
+    line = shlex.join(["plankwise", command, f"{folder}/config.toml", f"run.folder={folder}-again"])
+    return f'<p>To repeat it:</p><pre tabindex="0"><code>{esc(line)}</code></pre>'

@@ -1,0 +1,117 @@
+"""The plan drawn as a ship's side: the predecessor's planks above, below them the planks that took their place."""
+
+from plankwise.report._axes import mark, svg
+from plankwise.report._text import cut, esc, number, slot_name
+
+PLANK, EDGE, TALL, GAP = 38, 30, 46, 20
+TOP = 30
+LEAST = 460
+NARROW = 14  # with more planks than these the drawing keeps its size and scrolls
+
+
+def draw_ship(path: str, slots: list[dict], drops: list[float] | None = None, key: str = "ship") -> str:
+    """The side of one chain: `slots` as the plan has them; `drops` is what each of them costs alone.
+
+    Blocks between the spans, in no slot, are drawn whole in both rows: they were kept.
+    """
+    blocks = _blocks(slots)
+    wide = max(LEAST, len(blocks) * PLANK + 2 * EDGE)
+    plank = (wide - 2 * EDGE) / len(blocks)
+    place = {block: EDGE + plank * index for index, block in enumerate(blocks)}
+    lower = TOP + TALL + GAP
+    keel = lower + TALL
+    taken = {block for slot in slots for block in _members(slot)}
+    planks = [
+        _plank(
+            place[block],
+            TOP,
+            plank,
+            _short(block),
+            f"predecessor, {_place(path, block)}",
+            "old" if block in taken else "kept",
+        )
+        for block in blocks
+    ]
+    planks += [
+        _plank(place[block], lower, plank, _short(block), f"{_place(path, block)}: kept as it is", "kept")
+        for block in blocks
+        if block not in taken
+    ]
+    for index, slot in enumerate(slots):
+        members = _members(slot)
+        start, length = place[members[0]], plank * len(members)
+        told = f"successor {index + 1} ({slot.get('part', '')}) replaced {slot_name(slot)}"
+        told += f"; alone it costs {number(drops[index])}" if drops else ""
+        middle = start + length / 2
+        arrow = f"M{start + 6:g} {TOP + TALL + 3}v4H{start + length - 6:g}v-4M{middle:g} {TOP + TALL + 7}v{GAP - 9}"
+        planks.append(f'<path class="rope" d="{arrow}"/>')
+        planks.append(_plank(start, lower, length, str(index + 1), told, "new"))
+    count = len(slots) + len(blocks) - len(taken)
+    body = (
+        f'<defs><clipPath id="{esc(key)}"><path d="{_hull(wide, keel)}"/></clipPath></defs>'
+        f'<text class="title" x="{EDGE - 20}" y="16">{esc(cut(path, 40))}: {len(blocks)} → {count}</text>'
+        f'<path class="hull" d="{_hull(wide, keel)}"/>'
+        f'<g clip-path="url(#{esc(key)})">{"".join(planks)}</g>'
+        f'<path class="rail" d="M4 {TOP}H{wide - 4}"/><path class="water" d="{_waves(wide, keel + 8)}"/>'
+    )
+    label = f"{path}: {len(blocks)} blocks of the predecessor, {len(slots)} successors"
+    return svg(body, label, wide, keel + 18, "ship" + (" long" if len(blocks) > NARROW else ""))
+
+
+def draw_ships(plan: list[dict], drops: list[float] | None = None, key: str = "ship") -> list[str]:
+    """One drawing a chain, in the plan's order; slots that are single modules share one."""
+    chains: dict[str, list[int]] = {}
+    for index, slot in enumerate(plan):
+        chains.setdefault(slot["path"] if slot.get("span") else "", []).append(index)
+    return [
+        draw_ship(
+            path or "single modules",
+            [plan[index] for index in indices],
+            [drops[index] for index in indices] if drops else None,
+            f"{key}-{place}",
+        )
+        for place, (path, indices) in enumerate(chains.items())
+    ]
+
+
+def _members(slot: dict) -> list:
+    return list(slot.get("span") or [slot["path"]])
+
+
+def _blocks(slots: list[dict]) -> list:
+    """All planks of the side: the slots' blocks and those between them; what lies beyond the last slot is not known."""
+    members = [block for slot in slots for block in _members(slot)]
+    if any(isinstance(block, str) for block in members):
+        return members
+    return list(range(0, max(members) + 1))
+
+
+def _short(block: object) -> str:
+    return str(block) if isinstance(block, int) else cut(str(block).rpartition(".")[2], 5)
+
+
+def _place(path: str, block: object) -> str:
+    return f"{path} {block}" if isinstance(block, int) else str(block)
+
+
+def _plank(x: float, y: float, width: float, text: str, tip: str, kind: str) -> str:
+    tag = f'rect class="mark plank {kind}" x="{x + 1:g}" y="{y + 2}" width="{width - 2:g}" height="{TALL - 4}" rx="2"'
+    nails = "".join(
+        f'<circle class="nail" cx="{at:g}" cy="{y + TALL / 2:g}" r="1.4"/>'
+        for at in (x + 6, x + width - 6)
+        if width > 26
+    )
+    label = f'<text class="cell {kind}" x="{x + width / 2:g}" y="{y + TALL / 2 + 5:g}" text-anchor="middle">{esc(text)}</text>'
+    return mark(tag, tip) + nails + label
+
+
+def _hull(wide: float, keel: float) -> str:
+    """Straight at the stern, curved at the bow."""
+    return (
+        f"M4 {TOP}H{wide - 4}C{wide - 8} {TOP + 52} {wide - 14} {keel - 26} {wide - 30} {keel}"
+        f"H26C16 {keel} 8 {TOP + 60} 4 {TOP}Z"
+    )
+
+
+def _waves(wide: float, at: float) -> str:
+    return f"M0 {at}" + "q6 -7 12 0t12 0" * round(wide / 24)

@@ -1,0 +1,157 @@
+import json
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    DebertaV2Config,
+    DebertaV2ForSequenceClassification,
+)
+
+from plankwise.evaluation import cost
+from plankwise.evaluation.cost import count_multiply_adds, measure_cost
+from plankwise.evaluation.latency import threads
+from plankwise.evaluation.size import count_by_component, count_parameters
+
+NAMES = ("negative", "positive")
+TEXTS = [("fine film",), ("dull",), ("the film is very dull and weak",)]  # 4, 3 and 9 tokens
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 20}
+CHAIN = "bert.encoder.layer"
+
+
+@pytest.fixture(scope="module")
+def paths(tiny, tmp_path_factory):
+    """Models of 4 blocks and of one."""
+    folder = tmp_path_factory.mktemp("models")
+    depths = {"predecessor": 4, "successor": 1}
+    return {name: tiny.save_bert(folder / name, names=NAMES, num_hidden_layers=depth) for name, depth in depths.items()}
+
+
+@pytest.fixture
+def measure(paths, tokenizer, monkeypatch):
+    """Measures with processes that take 1 MB without a model, and with one as many more as its name has letters."""
+    monkeypatch.setattr(cost, "_probe", lambda given: 1_000_000 * (1 + len((given["folder"] or "").split("/")[-1])))
+
+    def run(load=AutoModelForSequenceClassification.from_pretrained, paths=paths, **options):
+        sizes = {"max_length": 8, "batch_sizes": [1, 2], "predictions": 4, "threads": 1}
+        return measure_cost(paths, load, tokenizer, TEXTS, **{**sizes, **options})
+
+    return run
+
+
+def test_every_figure_is_there_for_every_model_and_can_be_written_as_json(measure, paths):
+    rounds = []
+    with threads(torch.get_num_threads() + 1):
+        found = measure(progress=lambda: rounds.append(None))
+    assert found["device"] == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert found["threads"] == 1
+    for key in ("latency", "load_seconds", "peak_mb", "size_mb", "parameters", "multiply_adds"):
+        assert found[key].keys() == paths.keys(), key
+    assert all(seconds > 0 for seconds in found["load_seconds"].values())
+    assert found["peak_mb"] == {"predecessor": 11.0, "successor": 9.0}
+    assert found["peak_batch_size"] == 2
+    assert found["size_mb"]["predecessor"] == (paths["predecessor"] / "model.safetensors").stat().st_size / 1e6
+    assert len(rounds) == 4 * 2
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_the_speedup_is_the_ratio_of_mean_times_at_each_batch_size(measure):
+    found = measure()
+    latency = found["latency"]
+    assert found["speedup"] == {
+        size: latency["predecessor"][size]["mean_ms"] / latency["successor"][size]["mean_ms"] for size in ("1", "2")
+    }
+    assert latency["successor"]["2"]["predictions"] == 4
+
+
+def test_models_are_loaded_three_times_in_turn(measure, paths):
+    loaded = []
+
+    def load(path):
+        loaded.append(path)
+        return AutoModelForSequenceClassification.from_pretrained(path)
+
+    measure(load)
+    assert loaded == [str(paths["predecessor"]), str(paths["successor"])] * 3
+
+
+def test_multiply_adds_are_of_the_text_of_median_length_cut_as_the_model_reads_it(measure, paths, tokenizer):
+    model = AutoModelForSequenceClassification.from_pretrained(paths["successor"])
+    assert measure()["multiply_adds"]["successor"] == {
+        "tokens": 4,
+        "count": count_multiply_adds(model, tokenizer(["fine film"], return_tensors="pt")),
+    }
+    assert measure(max_length=3)["multiply_adds"]["successor"]["tokens"] == 3
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("tokens", [1, 7])
+def test_multiply_adds_are_those_worked_out_by_hand(attention, tokens):
+    config = BertConfig(**SMALL, attn_implementation=attention)
+    model = BertForSequenceClassification(config)
+    width, inner, blocks, classes = 16, 24, 2, 2
+    projections = 4 * tokens * width * width  # query, key, value, output
+    attending = 2 * tokens * tokens * width  # scores, weighted sum
+    feeding = 2 * tokens * width * inner
+    head = width * width + width * classes  # on the first token
+    ids = torch.ones(1, tokens, dtype=torch.long)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    assert count_multiply_adds(model, inputs) == blocks * (projections + attending + feeding) + head
+
+
+def test_counting_leaves_what_is_trained_as_it_was_also_where_modules_are_given_weights():
+    model = DebertaV2ForSequenceClassification(DebertaV2Config(**SMALL, relative_attention=True, pos_att_type=["p2c"]))
+    model.classifier.bias.requires_grad_(False)
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert count_multiply_adds(model, {"input_ids": torch.ones(1, 3, dtype=torch.long)}) > 0
+    assert {name for name, parameter in model.named_parameters() if parameter.requires_grad} == trained
+
+
+def test_parameters_by_component_add_up_also_where_one_block_is_left(measure, paths):
+    found = measure()["parameters"]
+    for name, path in paths.items():
+        model = AutoModelForSequenceClassification.from_pretrained(path)
+        assert sum(found[name].values()) == count_parameters(model)
+    assert found["predecessor"]["blocks"] == 4 * found["successor"]["blocks"] > 0
+    assert found["predecessor"]["head"] == found["successor"]["head"] == 32 * 32 + 32 + 32 * 2 + 2
+
+
+def test_a_head_that_shares_its_weights_counts_with_the_embeddings_and_once():
+    model = BertForMaskedLM(BertConfig(**SMALL))
+    found = count_by_component(model, [CHAIN])
+    assert found["head"] == 16 * 16 + 16 + 2 * 16 + 20  # dense, norm, and the bias over words
+    assert sum(found.values()) == count_parameters(model)
+
+
+def test_a_model_without_chains_has_no_components(measure, tiny, tmp_path):
+    folder = tiny.save_bert(tmp_path / "shallow", names=NAMES, num_hidden_layers=1)
+    found = measure(paths={"predecessor": folder})
+    assert found["parameters"] == {}
+    assert found["speedup"] == {}
+
+
+def test_weights_that_are_not_in_the_folder_are_weighed_as_they_would_be_saved(measure, paths, tmp_path):
+    source = paths["successor"]
+    (tmp_path / "config.json").write_bytes((source / "config.json").read_bytes())
+    found = measure(lambda path: AutoModelForSequenceClassification.from_pretrained(source), {"successor": tmp_path})
+    assert found["size_mb"]["successor"] == (source / "model.safetensors").stat().st_size / 1e6
+
+
+def peaks(paths, tokenizer):
+    models = {name: AutoModelForSequenceClassification.from_pretrained(path) for name, path in paths.items()}
+    return cost.measure_peaks(models, paths, tokenizer, TEXTS, max_length=8, threads=1)
+
+
+def test_the_peak_holds_the_weights_and_not_what_this_process_holds(tiny, tmp_path, tokenizer):
+    ballast = torch.ones(100_000_000)  # 400 MB, of which the model knows nothing
+    wide = tiny.save_bert(tmp_path / "wide", names=NAMES, intermediate_size=100_000)  # 102 MB
+    assert 100 < peaks({"wide": wide}, tokenizer)["wide"] < ballast.nbytes / 1e6
+
+
+def test_a_process_that_fails_leaves_no_peak(paths, tokenizer, monkeypatch):
+    code = "import json, sys\nif json.load(sys.stdin)['folder']: sys.exit(1)\nprint(1000)"
+    monkeypatch.setattr(cost, "PROBE", code)
+    assert peaks(paths, tokenizer) == {"predecessor": None, "successor": None}

@@ -1,0 +1,84 @@
+import pytest
+import yaml
+from huggingface_hub import ModelCard
+
+from plankwise.report.card import base_model, make_card, write_card
+
+
+def front_matter(text):
+    return yaml.safe_load(text.split("---\n")[1])
+
+
+def test_the_hub_reads_the_scores(records):
+    results = ModelCard(make_card(records.plain())).data.eval_results
+    assert {one.metric_type: one.metric_value for one in results} == {"accuracy": 0.786, "f1": 0.786 - 0.004}
+    assert {one.task_type for one in results} == {"text-classification"}
+    assert {one.dataset_name for one in results} == {"reviews/sentences"}
+
+
+def test_the_front_matter_names_the_library_and_the_base(records):
+    data = front_matter(make_card(records.plain()))
+    assert data["library_name"] == "transformers"
+    assert data["base_model"] == "acme/bert-small"
+    assert "plankwise" in data["tags"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/home/me/models/bert", "./bert", "~/bert", "embedded", "models/a/b", "runs/demo", "C:\\bert"]
+)
+def test_no_path_of_the_machine_stands_in_the_card(records, path):
+    record = records.plain()
+    record["config"]["predecessor"]["path"] = path
+    record["config"]["run"] |= {"name": "/home/me/runs/x", "folder": "/home/me/runs/x"}
+    for name in ("predecessor", "successor", "floor"):
+        record[name]["path"] = f"/home/me/runs/x/{name}"
+    card = make_card(record)
+    assert "base_model" not in front_matter(card)
+    assert "/home/me" not in card
+    assert base_model(record) is None
+
+
+def test_a_folder_that_exists_is_no_hub_name(records, tmp_path, monkeypatch):
+    (tmp_path / "acme" / "bert-small").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert base_model(records.plain()) is None
+
+
+@pytest.mark.parametrize(
+    ("objective", "pipeline"), [("mlm", "fill-mask"), ("mlm+nsp", "fill-mask"), ("clm", "text-generation")]
+)
+def test_a_language_model_has_its_own_task_and_perplexity(records, objective, pipeline):
+    record = records.plain()
+    record["task"] = {"name": "letters", "objective": objective, "score": ["1 / perplexity"], "train": 10, "dev": 5}
+    record["successor"]["metrics"] = {"perplexity": 11.7}
+    (result,) = ModelCard(make_card(record)).data.eval_results
+    assert (result.task_type, result.metric_type, result.metric_value) == (pipeline, "perplexity", 11.7)
+    assert f'pipeline("{pipeline}"' in make_card(record)
+
+
+def test_names_from_data_cannot_break_the_card(records):
+    record = records.plain()
+    record["task"]["name"] = 'evil"\n---\nlicense: x # <script>alert(1)</script> | cell'
+    record["config"]["run"]["name"] = "a: b\n- c"
+    data = front_matter(make_card(record))
+    assert data["model-index"][0]["results"][0]["dataset"]["name"] == record["task"]["name"]
+    assert "license" not in data
+    body = make_card(record).split("---\n", 2)[2]
+    assert "<script" not in body
+
+
+def test_a_score_that_is_not_a_number_is_left_out(records):
+    record = records.plain()
+    record["successor"]["metrics"] = {"accuracy": 0.5, "f1": float("nan")}
+    (result,) = ModelCard(make_card(record)).data.eval_results
+    assert result.metric_type == "accuracy"
+
+
+def test_the_body_has_the_table_and_the_limits(records, tmp_path):
+    path = write_card(records.plain(), tmp_path)
+    text = path.read_text("utf-8")
+    assert path.name == "README.md"
+    assert "| successor | 17.4 M | 69.6 MB | 0.7860 | 98.5% | 1.79× |" in text
+    assert "## Limits" in text
+    assert "cut at 64 tokens" in text
+    assert "6 modules of the predecessor were replaced by 3 successors" in text

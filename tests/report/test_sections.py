@@ -1,0 +1,225 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from plankwise.errors import RunError
+from plankwise.report._comparison import compare_rows, compare_verdict, comparison_verdict
+from plankwise.report._errors import group_labels
+from plankwise.report._training import merge_bins
+from plankwise.report.page import MAX_BYTES, make_page, read_sources, write_report
+from plankwise.report.sections import flatten
+
+
+@pytest.fixture
+def page_of(save):
+    def page_of(*records):
+        return make_page(read_sources([save(record, f"r{index}") for index, record in enumerate(records)]))
+
+    return page_of
+
+
+def test_a_record_without_an_analysis_makes_a_page_without_those_parts(page_of, records):
+    page = page_of(records.plain())
+    assert 'data-section="training"' in page
+    assert 'data-section="errors"' not in page
+    assert 'data-section="inside"' not in page
+    assert 'data-section="flips"' not in page
+
+
+@pytest.mark.parametrize("part", ["cost", "errors", "inside"])
+def test_any_part_of_the_analysis_may_be_missing(page_of, records, part):
+    record = records.analysed()
+    del record["analysis"][part]
+    assert f"<h2>{'Inside' if part != 'inside' else 'Errors'}</h2>" in page_of(record)
+
+
+@pytest.mark.parametrize("key", ["floor", "masks", "plan", "machine", "made_head", "skipped_steps", "config", "seed"])
+def test_a_record_may_lack_what_not_every_run_has(page_of, records, key):
+    record = records.analysed()
+    del record[key]
+    assert 'class="verdict"' in page_of(record)
+
+
+def test_a_finetuned_model_has_a_page(page_of, records):
+    record = {**records.plain(), "model": records.plain()["predecessor"], "seconds_to_best": 3.0}
+    for key in ("successor", "predecessor", "floor", "plan", "masks", "retained", "speedup", "compression_ratio"):
+        del record[key]
+    page = page_of(record)
+    assert "The model has an accuracy of 0.7980 on dev." in page
+    assert "plankwise finetune runs/demo/config.toml" in page
+
+
+def test_the_command_to_repeat_a_run_is_quoted(page_of, records):
+    record = records.plain()
+    record["config"]["run"]["folder"] = "my runs/a;b"
+    assert "plankwise compress &#x27;my runs/a;b/config.toml&#x27; &#x27;run.folder=my runs/a;b-again&#x27;" in page_of(
+        record
+    )
+
+
+def test_the_page_loads_nothing_from_elsewhere(page_of, records):
+    page = page_of(records.analysed())
+    assert "default-src 'none'" in page
+    assert "unsafe" not in page
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_many_runs_stay_below_the_limit_by_showing_less(page_of, records):
+    long = [records.flip(index, f"{index} " + "word " * 119) for index in range(500)]
+    record = records.analysed()
+    record["analysis"]["errors"] |= {"flips": long, "flips_total": 500}
+    page = page_of(*[record] * 14)
+    assert len(page.encode()) < MAX_BYTES
+    assert "at most 100 flips a run are listed; report on fewer runs to see all" in page
+
+
+def test_a_page_with_500_flips_lists_all_and_is_small(page_of, records):
+    page = page_of(records.analysed(500))
+    assert page.count("<li data-kind") == 500
+    assert len(page.encode()) < MAX_BYTES
+
+
+def test_a_folder_of_runs_is_all_of_them_and_equal_names_are_told_apart(save, records, tmp_path):
+    save(records.plain(), "sweep/a")
+    save(records.plain(), "sweep/b")
+    names = [source.name for source in read_sources([tmp_path / "sweep"])]
+    assert names == [str(tmp_path / "sweep" / "a"), str(tmp_path / "sweep" / "b")]
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path):
+    with pytest.raises(RunError, match=r"has no record\.json"):
+        read_sources([tmp_path])
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"successor": {}, "predecessor": 1, "task": {}}', "null"])
+def test_a_damaged_record_is_refused_in_one_sentence(tmp_path, text):
+    (tmp_path / "record.json").write_text(text)
+    with pytest.raises(RunError, match=r"record\.json (is damaged|cannot be read)"):
+        write_report([tmp_path], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("analysis", "errors", "flips"), [{"kind": "lost"}]),
+        (("plan",), [{"span": [0]}]),
+        (("successor",), {"score": 1}),
+    ],
+)
+def test_a_record_damaged_inside_is_refused_with_its_file(save, records, path, value):
+    record = inner = records.analysed()
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises(RunError, match=r"record\.json is damaged: it cannot be shown"):
+        make_page(read_sources([save(record)]))
+
+
+def test_undefined_and_infinite_numbers_are_shown_as_missing(page_of, records):
+    record = records.plain()
+    record["successor"] |= {"score": float("nan"), "retained": float("nan")}
+    record["retained"] = float("nan")
+    record["stages"]["replacing"]["history"][0]["loss"] = float("inf")
+    page = page_of(record)
+    body = page[page.index("<main>") : page.index("</main>")]
+    assert "nan" not in body
+    assert "inf" not in body.lower().replace("infer", "")
+
+
+def test_rare_labels_are_added_up_and_no_example_is_lost():
+    labels = [f"l{index}" for index in range(30)]
+    matrix = [[(row + 1) * (row == column) + 1 for column in range(30)] for row in range(30)]
+    names, grouped = group_labels(labels, matrix)
+    assert names == [*labels[19:], "19 others"]
+    assert sum(map(sum, grouped)) == sum(map(sum, matrix))
+    assert group_labels(labels[:3], [row[:3] for row in matrix[:3]])[0] == labels[:3]
+
+
+def test_merged_bins_keep_all_steps_and_draws():
+    bins = [{"step": 3 * index, "steps": 3, "replaced": [index % 4, 3]} for index in range(101)]
+    merged = merge_bins(bins, 20)
+    assert len(merged) <= 20
+    assert sum(one["steps"] for one in merged) == 303
+    assert sum(one["replaced"][0] for one in merged) == sum(index % 4 for index in range(101))
+    assert merged[1]["step"] == merged[0]["steps"]
+
+
+def test_a_config_is_flattened_to_key_paths():
+    assert flatten({"a": {"b": 1, "c": None}, "d": [1, 2], "e": {}}) == [
+        ("a.b", "1"),
+        ("a.c", ""),
+        ("d", "[1, 2]"),
+        ("e", "{}"),
+    ]
+
+
+def test_several_runs_are_judged_by_what_they_kept_and_by_their_speed(records):
+    fast, good = records.plain(), records.plain()
+    fast |= {"speedup": 3.0, "retained": 0.9}
+    verdict = compare_verdict(compare_rows([("fast", fast), ("good", good)]))
+    assert verdict == (
+        "Of 2 runs, good keeps the most: 98.5% of accuracy on reviews/sentences; fast is the fastest, by 3.00×."
+    )
+
+
+def test_a_comparison_is_shown_with_its_verdicts(tmp_path):
+    rows = [
+        {"label": "predecessor", "median": 0.82, "retained": 1.0, "verdict": ""},
+        {"label": "kd", "median": 0.8, "retained": 0.976, "verdict": "best baseline"},
+        {"label": "<b>mine</b>", "median": 0.81, "retained": 0.988, "verdict": "no difference shown (p = 0.36)"},
+        {"label": "broken", "median": None, "verdict": "failed", "failure": "seed 0 failed: out of memory"},
+    ]
+    cells = [{"label": "kd", "seed": seed, "score": 0.79 + seed / 100} for seed in range(3)]
+    task = {"name": "reviews", "score": ["accuracy"], "rows": rows, "cells": cells}
+    (tmp_path / "table.json").write_text(json.dumps({"tasks": [task], "macro": None, "seeds": [0, 1, 2]}))
+    page = make_page(read_sources([tmp_path]))
+    assert comparison_verdict(task) == (
+        "On reviews, <b>mine</b> has the highest median: 0.8100, 98.8% of the predecessor's (no difference shown (p = 0.36))."
+    )
+    assert "&lt;b&gt;mine&lt;/b&gt;" in page
+    assert "<b>mine" not in page
+    assert "seed 0 failed: out of memory" in page
+    assert "kd: 0.8 (0.79 to 0.81)" in page
+
+
+def test_a_study_is_shown_beside_what_was_published(tmp_path):
+    arms = [{"name": "linear", "median": 0.8, "difference": -0.02, "cells": [{"seed": 0, "score": 0.8}]}]
+    task = {
+        "task": "rte",
+        "metric": "accuracy",
+        "baseline": {"name": "predecessor", "score": 0.82},
+        "arms": arms,
+        "notes": [],
+    }
+    published = {
+        "source": "a paper",
+        "setting": "BERT",
+        "columns": ["RTE"],
+        "rows": {"linear": [68.2]},
+        "remark": "",
+        "places": 1,
+    }
+    data = {"study": "schedule", "seeds": [0], "tasks": [task], "published": published}
+    (tmp_path / "table.json").write_text(json.dumps(data))
+    page = make_page(read_sources([tmp_path]))
+    assert "On rte, linear has the highest median accuracy: 0.8000; the predecessor has 0.8200." in page
+    assert "Published, not measured here" in page
+    assert "over 1 seed;" in page
+
+
+def test_a_table_of_another_kind_is_refused(tmp_path):
+    (tmp_path / "table.json").write_text('{"x": 1}')
+    with pytest.raises(RunError, match="is no table of a comparison or a study"):
+        read_sources([tmp_path])
+
+
+def test_a_report_needs_neither_torch_nor_matplotlib():
+    code = (
+        "import sys, plankwise.report.page, plankwise.report.card, plankwise.report.figures; "
+        "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'numpy', 'matplotlib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

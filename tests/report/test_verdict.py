@@ -1,0 +1,87 @@
+import pytest
+
+from plankwise.report.verdict import figures, verdict
+
+
+def test_the_sentence_says_size_speed_share_and_floor(records):
+    record = records.plain()
+    record["task"]["dev"] = {"dev": 100_000}
+    assert verdict(record) == (
+        "The successor is 1.3 times smaller and 1.8 times faster and keeps 98.5% of accuracy; "
+        "a truncated model trained as long keeps 97.5%."
+    )
+
+
+def test_a_gap_that_the_dev_set_cannot_show_is_called_so(records):
+    assert verdict(records.plain()).endswith("a gap within the sampling error of 1,000 dev examples.")
+
+
+@pytest.mark.parametrize("score", [0.778, 0.7])
+def test_a_successor_that_does_not_beat_the_floor_is_not_praised(records, score):
+    record = records.plain()
+    record["successor"]["score"] = score
+    assert "; it does not beat the floor: a truncated model trained as long keeps 97.5%." in verdict(record)
+
+
+def test_speed_that_was_not_measured_is_not_claimed(records):
+    record = records.plain()
+    record["speedup"] = None
+    assert "faster" not in verdict(record)
+    assert verdict(record).endswith("; its speed was not measured.")
+    faster = figures(record)[1]
+    assert (faster.value, faster.note) == ("–", "not measured")
+
+
+def test_the_analysis_gives_the_speed_that_the_run_did_not_measure(records):
+    record = records.analysed()
+    record["speedup"] = None
+    for name in ("predecessor", "successor"):
+        record[name]["latency_ms"] = None
+    record["analysis"]["cost"]["speedup"] = {"1": 2.5}
+    assert "2.5 times faster" in verdict(record)
+    assert figures(record)[1].note == "20.0 → 11.2 ms, batch of 1"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"), [(0.5, "2.0 times slower"), (1.004, "as fast"), (1.02, "1.02 times faster")]
+)
+def test_a_slower_or_equal_successor_is_called_that(records, ratio, words):
+    record = records.plain()
+    record["speedup"] = ratio
+    assert f"smaller and {words} and keeps" in verdict(record)
+
+
+def test_a_language_model_is_judged_by_perplexity(records):
+    record = records.plain()
+    record["task"] = {"name": "letters", "objective": "mlm", "score": ["1 / perplexity"], "train": 10, "dev": 5}
+    for name, value in {"predecessor": 10.2, "successor": 11.7, "floor": 13.0}.items():
+        record[name] |= {"metrics": {"perplexity": value}, "score": 1 / value}
+    assert verdict(record) == (
+        "The successor is 1.3 times smaller and 1.8 times faster and has a perplexity of 11.70, the predecessor 10.20; "
+        "a truncated model trained as long has 13.00."
+    )
+    assert figures(record)[2].note == "perplexity 10.20 → 11.70"
+
+
+def test_the_four_figures_come_from_the_record(records):
+    shown = [(one.name, one.value, one.note) for one in figures(records.plain())]
+    assert shown == [
+        ("smaller", "1.31×", "22.7 M → 17.4 M parameters"),
+        ("faster", "1.79×", "19.0 → 10.6 ms, batch of 1"),
+        ("kept", "98.5%", "accuracy 0.7980 → 0.7860"),
+        ("cost", "7.6 min", "of training, 200 steps, 9 without a slot"),
+    ]
+
+
+def test_a_run_without_floor_and_share_still_has_a_sentence(records):
+    record = records.plain()
+    del record["floor"]
+    record["retained"] = None
+    assert verdict(record).endswith("1.8 times faster and has an accuracy of 0.7860.")
+
+
+def test_a_whole_model_is_not_called_a_successor(records):
+    record = {**records.plain(), "model": records.plain()["predecessor"]}
+    del record["successor"], record["predecessor"], record["floor"]
+    assert verdict(record) == "The model has an accuracy of 0.7980 on dev."
+    assert [one.name for one in figures(record)] == ["score", "size", "cost"]

@@ -1,0 +1,226 @@
+"""The analysis of a finished run: two tiny models, neither trained, and the record that names them."""
+
+import inspect
+import json
+import shutil
+
+import pytest
+import torch
+from rich.console import Console
+from transformers import AutoModelForSequenceClassification
+
+from plankwise import analysis
+from plankwise.analysis import Request, analyse
+from plankwise.config import validate_config
+from plankwise.errors import ConfigError, DataError, RunError
+from plankwise.evaluation.cost import measure_cost
+from plankwise.inference import evaluate
+
+QUIET = Console(quiet=True)
+PLAN = [{"path": "bert.encoder.layer", "span": span, "part": "layers"} for span in ([0, 1], [2, 3])]
+ERRORS = Request(parts=("errors",))
+
+
+@pytest.fixture
+def make_run(tmp_path, table_file, tiny):
+    """Writes what a finished run leaves: its config, its record, and two models with these classes."""
+
+    def make(names=("negative", "positive"), folder="run", seeds=(0, 3), **sections):
+        place = tmp_path / folder
+        depths = {"predecessor": 4, "successor": 2}
+        for seed, (name, depth) in zip(seeds, depths.items(), strict=True):
+            tiny.save_bert(place / name, seed=seed, names=names, num_hidden_layers=depth, initializer_range=1.0)
+        table = {"name": "table", "train": str(table_file), "text": "sentence", "label": "label", "dev_share": 0.5}
+        data = {"task": table, "training": {"max_length": 16}, "run": {"folder": str(place)}, **sections}
+        (place / "config.toml").write_text(validate_config(data).to_toml(), "utf-8")
+        record = {name: {"path": str(place / name)} for name in depths} | {"plan": PLAN, "retained": 0.9}
+        (place / "record.json").write_text(json.dumps(record), "utf-8")
+        return place
+
+    return make
+
+
+@pytest.fixture
+def cheap_cost(monkeypatch):
+    """The costs are not measured; gives what was asked for, by the names in the real function's signature."""
+    asked = {}
+
+    def record_what_is_asked(*args, **kwargs):
+        asked.update(inspect.signature(measure_cost).bind(*args, **kwargs).arguments)
+        return {"device": "cpu"}
+
+    monkeypatch.setattr(analysis, "measure_cost", record_what_is_asked)
+    return asked
+
+
+def read(folder):
+    return json.loads((folder / "record.json").read_text("utf-8"))
+
+
+def score(folder, model):
+    """The metrics of `plankwise evaluate` on the run's own dev examples."""
+    from plankwise.cli._models import config_for
+
+    return evaluate(config_for(str(folder / model), []), QUIET)
+
+
+def test_all_parts_are_added_to_the_record_and_the_rest_stays(make_run, cheap_cost):
+    folder = make_run()
+    record = analyse(folder, Request(batch_sizes=(1, 3), predictions=2, threads=1, sentence="a fine film"), QUIET)
+    assert record == read(folder)
+    assert record["retained"] == 0.9
+    assert record["analysis"].keys() == {"errors", "inside", "cost"}
+    assert record["analysis"]["inside"]["paths"]["sentence"] == "a fine film"
+    assert len(record["analysis"]["inside"]["impact"]["slots"]) == 2
+    assert list(cheap_cost["paths"]) == ["predecessor", "successor"]
+    assert (cheap_cost["batch_sizes"], cheap_cost["predictions"], cheap_cost["threads"]) == ([1, 3], 2, 1)
+    assert (cheap_cost["max_length"], len(cheap_cost["texts"])) == (16, 24)
+    assert cheap_cost["load"](str(folder / "successor")).config.num_hidden_layers == 2
+
+
+def test_the_cells_agree_with_the_scores_of_evaluate(make_run):
+    folder = make_run()
+    found = analyse(folder, ERRORS, QUIET)["analysis"]["errors"]
+    cells, count = found["cells"], found["examples"]
+    assert count == sum(cells.values()) == 24
+    assert 0 < cells["lost"] + cells["gained"] == found["flips_total"]
+    assert (cells["both_right"] + cells["lost"]) / count == pytest.approx(score(folder, "predecessor")["accuracy"])
+    assert (cells["both_right"] + cells["gained"]) / count == pytest.approx(score(folder, "successor")["accuracy"])
+
+
+def test_classes_are_in_the_tasks_own_order_also_where_the_models_have_another(make_run, tiny, tmp_path):
+    rows = [f"{index}\t{text}\tthe plot\t" for index, (text, _) in enumerate(tiny.make_rows(40))]
+    for name in ("train", "dev"):
+        lines = [f"{row}{('entailment', 'not_entailment')[index % 2]}" for index, row in enumerate(rows)]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *lines]), "utf-8")
+    names, found = ["entailment", "not_entailment"], []
+    for labels in (names, names[::-1]):
+        task = {"name": "glue", "subset": "rte", "folder": str(tmp_path), "labels": labels}
+        folder = make_run(tuple(labels), folder=labels[0], task=task)
+        if labels != names:
+            for model in ("predecessor", "successor"):
+                swap_classes(tmp_path / names[0] / model, folder / model)
+        found.append(analyse(folder, ERRORS, QUIET)["analysis"]["errors"])
+    assert found[0]["labels"] == found[1]["labels"] == names
+    assert found[0]["confusion"] == found[1]["confusion"]
+    assert found[0]["classes"] == found[1]["classes"]
+    assert [flip["row"] for flip in found[0]["flips"]] == [flip["row"] for flip in found[1]["flips"]]
+    assert found[0]["flips"][0]["text_pair"] == "the plot"
+
+
+def swap_classes(given, wanted):
+    """Saves the classifier with its two outputs exchanged."""
+    model = AutoModelForSequenceClassification.from_pretrained(given)
+    with torch.no_grad():
+        for parameter in model.classifier.parameters():
+            parameter.copy_(parameter.flip(0))
+    model.save_pretrained(wanted)
+
+
+def test_parts_that_are_not_asked_for_are_kept(make_run, cheap_cost):
+    folder = make_run()
+    before = analyse(folder, ERRORS, QUIET)["analysis"]
+    after = analyse(folder, Request(parts=("cost",)), QUIET)["analysis"]
+    assert after == {**before, "cost": {"device": "cpu"}}
+
+
+def test_a_run_that_was_moved_is_analysed_where_it_lies(make_run, tmp_path):
+    make_run()
+    shutil.move(tmp_path / "run", tmp_path / "elsewhere")
+    assert analyse(tmp_path / "elsewhere", ERRORS, QUIET)["analysis"]["errors"]["examples"] == 24
+
+
+def test_a_predecessor_that_was_given_is_taken_from_where_the_record_says(make_run, tmp_path):
+    folder = make_run()
+    within = analyse(folder, ERRORS, QUIET)["analysis"]
+    shutil.move(folder / "predecessor", tmp_path / "given")
+    record = read(folder)
+    record["predecessor"]["path"] = str(tmp_path / "given")
+    (folder / "record.json").write_text(json.dumps(record))
+    assert analyse(folder, ERRORS, QUIET)["analysis"] == within
+    shutil.rmtree(tmp_path / "given")
+    with pytest.raises(ConfigError, match="given does not exist; give an existing folder"):
+        analyse(folder, ERRORS, QUIET)
+    assert read(folder)["analysis"] == within
+
+
+def test_rules_are_those_of_the_config_or_of_another_recipe(make_run, tmp_path):
+    folder = make_run(analysis={"rules": [{"kind": "length", "above": 3}], "margin": 0.1})
+    classes = analyse(folder, ERRORS, QUIET)["analysis"]["errors"]["classes"]
+    assert classes["rules"] == [{"name": "length", "rule": "more than 3 words"}]
+    assert classes["margin"] == 0.1
+    assert all(row["before"]["share"] == 1 for row in classes["rows"])  # all texts have four words
+    assert classes["rows"]
+    recipe = tmp_path / "rules.toml"
+    recipe.write_text("[analysis]\nrules = [{kind = 'regex', name = 'films', pattern = '^film'}]\ntexts = false")
+    found = analyse(folder, Request(parts=("errors",), recipe=recipe), QUIET)["analysis"]["errors"]
+    assert {row["name"] for row in found["classes"]["rows"]} == {"films"}
+    assert {flip["text"] for flip in found["flips"]} == {""}
+
+
+def test_labels_by_hand_are_read_back_and_stay_until_others_come(make_run, tmp_path):
+    folder, sheet = make_run(), tmp_path / "errors.csv"
+    analyse(folder, Request(parts=("errors",), sample=sheet, count=6), QUIET)
+    sheet.write_text("\n".join(f"{line}{'odd' * (i > 0)}" for i, line in enumerate(sheet.read_text().splitlines())))
+    found = analyse(folder, Request(parts=("errors",), labels=sheet), QUIET)["analysis"]["errors"]
+    assert found["hand_labels"]["labelled"] == 6
+    assert {row["name"] for row in found["hand_labels"]["rows"]} == {"odd"}
+    assert analyse(folder, ERRORS, QUIET)["analysis"]["errors"]["hand_labels"] == found["hand_labels"]
+    other = make_run(folder="other", seeds=(5, 7))
+    with pytest.raises(DataError, match=r"csv line \d: (predecessor|successor) is .* of this run"):
+        analyse(other, Request(parts=("errors",), labels=sheet), QUIET)
+    assert "analysis" not in read(other)
+
+
+def number_run(make_run, table_file):
+    table_file.write_text("sentence,label\n" + "".join(f"film {'plot ' * n},{n / 2}\n" for n in range(12)), "utf-8")
+    task = {"name": "table", "train": str(table_file), "text": "sentence", "label": "label", "kind": "number"}
+    return make_run(("LABEL_0",), task=task)
+
+
+def test_a_task_on_numbers_has_no_errors_and_says_so(make_run, table_file, capsys):
+    folder = number_run(make_run, table_file)
+    analysed = analyse(folder, Request(parts=("errors", "inside")), Console(width=200))["analysis"]
+    assert analysed.keys() == {"inside"}
+    assert "errors: left out, since the task is on numbers" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="task is on numbers, so no answer is right or wrong; leave --sample"):
+        analyse(folder, Request(parts=("errors",), sample=folder / "errors.csv"), QUIET)
+
+
+def test_a_text_task_is_looked_into_without_errors(make_run, tiny, tmp_path, cheap_cost):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(text for text, _ in tiny.make_rows(60)), "utf-8")
+    folder = make_run(task={"name": "text", "path": str(corpus), "unit": "line", "dev_share": 0.3})
+    before = {path.name for path in folder.iterdir()}
+    found = analyse(folder, Request(), QUIET)["analysis"]
+    assert found.keys() == {"inside", "cost"}
+    assert found["inside"]["cka"]["tokens"] > 0
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_what_is_no_finished_compression_is_refused(make_run, tmp_path):
+    with pytest.raises(RunError, match=r"has no record.json: it is no finished run"):
+        analyse(tmp_path, Request(), QUIET)
+    folder = make_run()
+    (folder / "config.toml").unlink()
+    with pytest.raises(RunError, match=r"has no config.toml, so its task is not known"):
+        analyse(folder, Request(), QUIET)
+    (folder / "record.json").write_text('{"model": {}}')
+    with pytest.raises(RunError, match="holds no predecessor and successor to compare; give the folder of a finished"):
+        analyse(folder, Request(), QUIET)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"parts": ("costs",)}, "--only names 'costs'; there is no such part. Did you mean 'cost'?"),
+        ({"parts": ("cost",), "count": 5, "sample": "x.csv"}, "--only is cost, but --sample and --labels need errors"),
+        ({"count": 0}, "--count is 0; give 1 or more"),
+        ({"threads": -1}, "--threads is -1; give 1 or more"),
+        ({"batch_sizes": (4, 0)}, r"--batch-sizes is [4, 0]; give numbers of 1 or more"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused(asked, sentence):
+    with pytest.raises(ConfigError) as caught:
+        Request(**asked)
+    assert sentence in str(caught.value)
