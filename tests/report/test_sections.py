@@ -223,3 +223,12 @@ def test_a_report_needs_neither_torch_nor_matplotlib():
         "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'numpy', 'matplotlib')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_errors_that_were_labelled_by_hand_have_a_table_of_their_own(page_of, records):
+    record = records.analysed()
+    rows = [{**record["analysis"]["errors"]["classes"]["rows"][0], "name": "<irony>"}]
+    record["analysis"]["errors"]["hand_labels"] = {"margin": 0.03, "rows": rows, "labelled": 20, "empty": 1}
+    page = page_of(record)
+    assert "Labelled by hand, before and after" in page
+    assert "&lt;irony&gt;" in page

@@ -22,7 +22,13 @@ def errors(record: dict) -> str:
     """The charts and tables of the analysis of errors; empty without one."""
     found = record.get("analysis", {}).get("errors") or {}
     charts = [*_confusions(found), _calibration(found), _by_length(found), *_kinds(found), _by_class(found)]
-    return _agreement(found) + grid(*charts) + _all_classes(found) + _classes(found)
+    return (
+        _agreement(found)
+        + grid(*charts)
+        + _all_classes(found)
+        + _classes(found, "classes", "Kinds of error")
+        + _classes(found, "hand_labels", "Labelled by hand")
+    )
 
 
 def flips(record: dict, key: str = "flips", most: int = 500) -> str:
@@ -192,8 +198,8 @@ def _kinds(found: dict) -> list[str]:
     return charts
 
 
-def _classes(found: dict) -> str:
-    classes = found.get("classes") or {}
+def _classes(found: dict, key: str, title: str) -> str:
+    classes = found.get(key) or {}
     rows = classes.get("rows") or []
     if not rows:
         return ""
@@ -208,7 +214,7 @@ def _classes(found: dict) -> str:
         for one in rows
     ]
     rules = "; ".join(f"{one['name']}: {one['rule']}" for one in classes.get("rules") or [])
-    return table(f"Kinds of error, before and after{meaning}", columns, listed, key="classes") + (
+    return table(f"{title}, before and after{meaning}", columns, listed, key=key.replace("_", "-")) + (
         paragraph(f"Rules: {rules}.", "note") if rules else ""
     )
 
