@@ -52,6 +52,22 @@ def test_runs_at_constant_rates_give_the_curve_over_the_rates(slim, tmp_path):
     assert {path.parent for path in written} == {tmp_path / "here"}
 
 
+@pytest.mark.parametrize(("key", "plot"), [("start", "score-by-start"), ("full_at", "score-by-full-at")])
+def test_runs_that_rise_otherwise_give_a_curve_with_a_line_a_learning_rate(slim, tmp_path, key, plot):
+    runs = []
+    for value in (0.1, 0.9):
+        for rate in (1e-5, 2e-5):
+            record = slim(**{"kind": "linear", "start": 0.3, "full_at": 0.5, key: value})
+            record["config"]["training"] = {"learning_rate": rate}
+            runs.append((f"{value}-{rate}", record))
+    found = names(write_figures(runs, tmp_path))
+    assert plot in found
+    assert not {"score-by-rate", "score-by-start", "score-by-full-at"} - {plot} & found
+    text = (tmp_path / f"{plot}.svg").read_text("utf-8")
+    assert "learning rate 1e-05" in text
+    assert "learning rate 2e-05" in text
+
+
 def test_one_rate_makes_no_curve(slim, tmp_path):
     runs = [(name, slim(kind="constant", rate=0.5)) for name in "ab"]
     assert "score-by-rate" not in names(write_figures(runs, tmp_path))

@@ -1,13 +1,15 @@
 """The plots as PNG and SVG for papers, one file a plot; needs the extra `plots`.
 
 From one run: loss, dev score, replacing rate (as Figure 2 of Xu et al. 2020), masks, latency, speed-up, tokens per second,
-calibration, right by length, kinds of error, CKA, token paths, impact of slots. From several: score by constant replacing rate
-(as Figure 3 there), and speed-up against what was kept.
+calibration, right by length, kinds of error, CKA, token paths, impact of slots (latency and speed-up as Figures 5.4 to 5.6 of the
+thesis). From several: score by constant replacing rate (as Figure 3 of the paper), by starting rate and by when the rate reaches 1,
+a line a learning rate (as Figures 5.1 to 5.3 of the thesis), and speed-up against what was kept.
 """
 
 import importlib.util
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +40,11 @@ SETTINGS: Any = {
     "axes.spines.right": False,
 }
 PAIR = ("predecessor", "successor")
+CURVES = {
+    "score-by-rate": ("rate", "constant replacing rate"),
+    "score-by-start": ("start", "replacing rate at the start"),
+    "score-by-full-at": ("full_at", "share of the steps at which the rate is 1"),
+}
 Draw = Callable[["Figure"], None]
 
 
@@ -128,13 +135,18 @@ def _of_run(record: dict) -> dict[str, Draw]:
 
 def _of_runs(runs: Sequence[tuple[str, dict]]) -> dict[str, Draw]:
     plots: dict[str, Draw] = {}
-    by_rate: dict[str, list[tuple[float, float]]] = {}
-    for _, record in runs:
-        schedule = record.get("config", {}).get("method", {}).get("schedule") or {}
-        if schedule.get("kind") == "constant" and is_number(schedule.get("rate")) and "successor" in record:
-            by_rate.setdefault(record["task"]["name"], []).append((schedule["rate"], record["successor"]["score"]))
-    if any(len({rate for rate, _ in points}) > 1 for points in by_rate.values()):
-        plots["score-by-rate"] = lambda figure: _draw_rates(figure, by_rate)
+    for name, (key, label) in CURVES.items():
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for _, record in runs:
+            config = record.get("config", {})
+            schedule = config.get("method", {}).get("schedule") or {}
+            constant = schedule.get("kind") == "constant"
+            if is_number(schedule.get(key)) and (key == "rate") == constant and "successor" in record:
+                rate = config.get("training", {}).get("learning_rate")
+                line = record["task"]["name"] if constant else f"{record['task']['name']}, learning rate {rate}"
+                lines.setdefault(line, []).append((schedule[key], record["successor"]["score"]))
+        if any(len({value for value, _ in points}) > 1 for points in lines.values()):
+            plots[name] = partial(_draw_curves, lines=lines, label=label)
     rows = [row for row in compare_rows(list(runs)) if is_number(row["speedup"]) and is_number(row["retained"])]
     if rows:
         plots["speed-up-and-retained"] = lambda figure: _draw_runs(figure, rows)
@@ -241,15 +253,17 @@ def _draw_impact(figure: "Figure", impact: dict) -> None:
     _finish(panel, "slot that alone was replaced", "drop of the score")
 
 
-def _draw_rates(figure: "Figure", by_rate: dict[str, list[tuple[float, float]]]) -> None:
+def _draw_curves(figure: "Figure", lines: dict[str, list[tuple[float, float]]], label: str) -> None:
     panel = figure.subplots()
-    for index, (task, points) in enumerate(by_rate.items()):
+    for index, (name, points) in enumerate(lines.items()):
         colour = CYCLE[index % len(CYCLE)]
-        rates = sorted({rate for rate, _ in points})
-        means = [sum(found) / len(found) for r in rates for found in [[score for rate, score in points if rate == r]]]
-        panel.plot([rate for rate, _ in points], [score for _, score in points], "o", alpha=0.5, color=colour)
-        panel.plot(rates, means, "-", color=colour, label=task)
-    _finish(panel, "constant replacing rate", "score on dev, mean as a line")
+        values = sorted({value for value, _ in points})
+        means = [
+            sum(found) / len(found) for v in values for found in [[score for value, score in points if value == v]]
+        ]
+        panel.plot([value for value, _ in points], [score for _, score in points], "o", alpha=0.5, color=colour)
+        panel.plot(values, means, "-", color=colour, label=name)
+    _finish(panel, label, "score on dev, mean as a line")
 
 
 def _draw_runs(figure: "Figure", rows: list[dict[str, Any]]) -> None:
