@@ -11,7 +11,7 @@ demo: .venv/ready  ## the whole job on the embedded model and data, a few minute
 	$(BIN)/plankwise demo
 
 test: check browser  ## what CI runs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadscope
 
 check: .venv/ready  ## format, lint, types
 	$(BIN)/ruff format --check .

@@ -119,9 +119,7 @@ def compress(config: RunConfig, console: Console) -> dict:
         **_describe(run, stages),
     }
     write_card(record, folder / "successor")
-    write_record(folder, record)
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    return record
+    return _finish(folder, record)
 
 
 def finetune(config: RunConfig, console: Console) -> dict:
@@ -155,6 +153,11 @@ def finetune(config: RunConfig, console: Console) -> dict:
         "made_head": not has_head,
         **_describe(run, stages),
     }
+    return _finish(folder, record)
+
+
+def _finish(folder: Path, record: dict) -> dict:
+    """The record comes last but for the checkpoints: with it the run is finished."""
     write_record(folder, record)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return record
