@@ -14,7 +14,7 @@ def show_results(record: dict, console: Console) -> None:
             model = record[key]
             table.add_row(name, *_cells(model), f"{model.get('retained', 1):.1%}", *_times(model))
     console.print(table)
-    if record["made_head"]:
+    if record["made_head"] and "objective" in record["task"]:
         console.print("the predecessor's head was made here: it had none for this task")
     steps, skipped, seconds = record["steps"], record["skipped_steps"], record["seconds"]
     console.print(f"{steps} steps, {skipped} of them skipped: no slot was replaced; {seconds:.0f} s of training in all")
