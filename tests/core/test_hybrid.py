@@ -111,6 +111,17 @@ def test_frozen_modules_are_in_eval_mode_while_successors_train(residual):
     assert not ship.stem.training
 
 
+def test_train_puts_right_what_was_changed_by_hand(residual):
+    ship = plankwise.hybrid(residual[0], successors=3)
+    ship.begin(4)
+    ship.train()
+    modes = [module.training for module in ship.modules()]
+    for changed in list(ship.modules()):
+        changed.training = not changed.training
+        ship.train()
+        assert [module.training for module in ship.modules()] == modes
+
+
 def test_frozen_dropout_keeps_frozen_modules_in_training_mode(residual):
     ship = plankwise.hybrid(residual[0], successors=3, rules=Rules(frozen_dropout=True))
     ship.begin(4)

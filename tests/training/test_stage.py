@@ -217,3 +217,40 @@ def test_a_stage_killed_at_any_moment_resumes_to_the_very_weights(tmp_path, requ
     assert results[0]["best_step"] == results[1]["best_step"]
     losses = [[entry["loss"] for entry in result["history"] if "loss" in entry][-3:] for result in results]
     assert losses[0] == losses[1]
+
+
+def without_dropout(model):
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return model
+
+
+def test_the_last_block_runs_for_the_first_token_alone_and_learns_the_same(tmp_path):
+    widths = {}
+
+    def train(name, **more):
+        model = without_dropout(make_bert())
+        last = model.bert.encoder.layer[-1]
+        seen = widths.setdefault(name, set())
+        last.register_forward_hook(lambda module, given, state: seen.add(state.shape[1]))
+        make_stage(tmp_path / name, max_steps=5, learning_rate=1e-3).run(model, **more)
+        return model.state_dict()
+
+    narrow, whole = train("narrow"), train("whole", states=True)
+    assert widths["narrow"] == {1}
+    assert min(widths["whole"]) > 1
+    assert all(torch.allclose(value, whole[name], atol=1e-5) for name, value in narrow.items())
+
+
+def test_dropout_is_drawn_fast_while_a_stage_runs_and_by_torch_afterwards(tmp_path, monkeypatch):
+    from plankwise.training import dropout
+
+    drawn = []
+    draw = dropout.draw_coins
+    monkeypatch.setattr(dropout, "draw_coins", lambda *args, **kwargs: (drawn.append(1), draw(*args, **kwargs))[1])
+    make_stage(tmp_path / "s", max_steps=2).run(make_bert())
+    assert drawn
+    count = len(drawn)
+    torch.nn.functional.dropout(torch.ones(10))
+    assert len(drawn) == count

@@ -59,6 +59,7 @@ class Voyage:
     forced: tuple[bool, ...] | None = None  # a mask that overrides the coin
     sample: Sample | None = None  # what draws `forced` anew for each forward pass
     resting: list[nn.Module] = field(default_factory=list)  # modules kept in eval mode while the rest is trained
+    modes: list[tuple[nn.Module, bool]] = field(default_factory=list)  # what `train` last left each module in
     last_loss: Any = None  # (how to wrap a loss, its latest value): what a skipped step reports
 
 
@@ -216,6 +217,7 @@ class Hybrid(nn.Module):
     def collapse(self) -> nn.Module:
         """The successor alone, as a new model of the predecessor's class; the hybrid stays as it is."""
         voyage = self._voyage
+        voyage.modes = []  # what it refers to would be copied
         model = collapse(self, voyage.plan)
         model.__class__ = voyage.original_class
         # What a Trainer may have put on the instance refers to the hybrid's forward.
@@ -232,10 +234,14 @@ class Hybrid(nn.Module):
         return {name: parameter for name, parameter in self.named_parameters() if name.startswith(firsts)}
 
     def train(self, mode: bool = True) -> "Hybrid":
-        super().train(mode)
-        if mode:
-            for module in self._voyage.resting:
-                module.eval()
+        voyage = self._voyage
+        # A Trainer calls this at every step: looking is cheaper than setting.
+        if not (mode and voyage.modes and all(module.training == trained for module, trained in voyage.modes)):
+            super().train(mode)
+            if mode:
+                for module in voyage.resting:
+                    module.eval()
+            voyage.modes = [(module, module.training) for module in self.modules()] if mode else []
         self._throw_switches()
         return self
 
@@ -257,7 +263,7 @@ class Hybrid(nn.Module):
         trained |= {id(parameter) for name, parameter in self.named_parameters() if name in unfrozen}
         for parameter in self.parameters():
             parameter.requires_grad_(rules.frozen_gradients or id(parameter) in trained)
-        self._voyage.resting = [] if rules.frozen_dropout else list(_resting(self, trained))
+        self._voyage.resting, self._voyage.modes = [] if rules.frozen_dropout else list(_resting(self, trained)), []
         if self.training:
             self.train()
 
