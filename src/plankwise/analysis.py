@@ -166,7 +166,7 @@ def _answer(subject: Subject, examples: Labelled) -> tuple[Answers, dict[str, np
     for name in MODELS:
         by_set = scorer.outputs(subject.load(subject.paths[name]))
         outputs[name] = source.in_task_order(np.concatenate(list(by_set.values())))
-    lengths = [length for encoded in scorer.dev.values() for length in encoded.lengths]
+    lengths = np.concatenate([encoded.lengths for encoded in scorer.dev.values()]).tolist()
     texts = [pair for table in examples.prepared.dev.values() for pair in _texts(table)]
     predicted = {name: values.argmax(axis=1) for name, values in outputs.items()}
     return Answers(texts, names, labels, predicted), outputs, lengths

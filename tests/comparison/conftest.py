@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+from datasets import Dataset
 
 from plankwise.evaluation.scoring import Scorer
 from plankwise.tasks._source import Source
@@ -19,7 +20,7 @@ def scorer_of():
         classes = () if kind == "number" else tuple(f"class {index}" for index in range(3))
         empty = pa.table({"text": [], "label": []})
         source = Source(name, kind, classes, score, score, empty, own_order=order)
-        encoded = {key: SimpleNamespace(dataset={"labels": labels}) for key, labels in dev.items()}
+        encoded = {key: SimpleNamespace(dataset=Dataset.from_dict({"labels": labels})) for key, labels in dev.items()}
         return Scorer(source, encoded, None, 1)
 
     return make

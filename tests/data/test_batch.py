@@ -1,7 +1,9 @@
-from hypothesis import given
+import numpy as np
+import torch
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plankwise.data.batch import LengthSampler
+from plankwise.data.batch import POOL, LengthSampler
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=300)
 
@@ -15,6 +17,27 @@ def test_every_index_comes_once_in_an_order_of_seed_and_epoch_alone(lengths, bat
     assert sorted(one) == list(range(len(lengths)))
     assert list(one) == list(other)
     assert len(one) == len(lengths)
+
+
+def slow_order(lengths, batch_size, seed, epoch):
+    """The order by its definition, a list of batches at a time: a resumed run depends on it."""
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    order = torch.randperm(len(lengths), generator=generator).tolist()
+    full = len(order) - len(order) % batch_size
+    batches = []
+    for start in range(0, full, POOL * batch_size):
+        pool = sorted(order[start : min(start + POOL * batch_size, full)], key=lambda row: lengths[row])
+        batches += [pool[place : place + batch_size] for place in range(0, len(pool), batch_size)]
+    drawn = torch.randperm(len(batches), generator=generator).tolist()
+    return [row for index in drawn for row in batches[index]] + order[full:]
+
+
+@settings(deadline=None)
+@given(LENGTHS, st.integers(1, 5), st.integers(0, 9), st.integers(0, 3))
+def test_the_order_is_that_of_its_definition(lengths, batch_size, seed, epoch):
+    sampler = LengthSampler(np.array(lengths, dtype=np.int32), batch_size, seed)
+    sampler.set_epoch(epoch)
+    assert list(sampler) == slow_order(lengths, batch_size, seed, epoch)
 
 
 def test_epochs_and_seeds_differ():

@@ -1,11 +1,21 @@
+from unittest.mock import patch
+
+import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plankwise.data.clean import Dropped, clean
+from plankwise.data import clean as module
+from plankwise.data.clean import Dropped
 
 texts = st.sampled_from(["", " \t", "a", "b", "A", "a ", "é"])
 rows = st.lists(st.tuples(texts, texts, st.integers(0, 2)), max_size=30)
+
+
+def clean(table):
+    """The rows that are kept, and what is dropped."""
+    kept, dropped = module.clean(table)
+    return table.filter(pa.array(kept)), dropped
 
 
 def single(*pairs):
@@ -51,6 +61,7 @@ def test_nothing_in_nothing_out():
     assert clean(single(("", 0), (" ", 1)))[0].num_rows == 0
 
 
+@settings(deadline=None)
 @given(rows, st.integers(1, 3))
 def test_what_is_left_is_filled_and_unique_and_was_the_first_of_its_kind(rows, chunks):
     table = pair_table(rows, chunks)
@@ -66,9 +77,35 @@ def test_what_is_left_is_filled_and_unique_and_was_the_first_of_its_kind(rows, c
     assert len(rows) - len(kept) == dropped.empty + dropped.contradicting + dropped.duplicates
 
 
+@settings(deadline=None)
 @given(rows)
 def test_cleaning_twice_changes_nothing(rows):
     once, _ = clean(pair_table(rows))
     twice, dropped = clean(once)
     assert twice.equals(once)
     assert dropped == Dropped(0, 0, 0)
+
+
+@settings(deadline=None)
+@given(rows, st.integers(1, 3), st.integers(1, 4))
+def test_neither_equal_hashes_nor_portions_nor_batches_change_what_is_kept(rows, chunks, batch_rows):
+    table = pair_table(rows, chunks)
+    expected = module.clean(table)
+    zeros = patch.object(module, "_hash", lambda texts: np.zeros(len(texts), dtype=np.uint64))
+    small = patch.object(module, "COMPARED_BYTES", 1), patch.object(module, "STEP_ROWS", 2)
+    with zeros, small[0], small[1], patch("plankwise.tasks._mapped.BATCH_ROWS", batch_rows):
+        kept, dropped = module.clean(table)
+    assert kept.tolist() == expected[0].tolist()
+    assert dropped == expected[1]
+    with patch.object(module, "HASHED_BYTES", 1):
+        assert module.clean(table)[0].tolist() == expected[0].tolist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=5), min_size=1, max_size=30), st.integers(0, 3), st.integers(6, 40))
+def test_texts_have_one_hash_exactly_if_they_are_equal(texts, offset, most):
+    with patch.object(module, "HASHED_BYTES", 4 * most):
+        hashes = module._hash(pa.array(["x"] * offset + texts, pa.large_string()).slice(offset))
+    assert len(hashes) == len(texts)
+    assert len(set(hashes.tolist())) == len(set(texts))
+    assert len({*zip(hashes.tolist(), texts, strict=True)}) == len(set(texts))

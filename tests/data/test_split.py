@@ -1,12 +1,15 @@
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.model_selection import train_test_split
 
+from plankwise.data import split as module
 from plankwise.data.clean import Dropped
-from plankwise.data.split import limit, prepare, split
+from plankwise.data.split import prepare
 from plankwise.errors import DataError
 from plankwise.tasks._source import Source, TaskOptions
 
@@ -19,6 +22,16 @@ def source(train, dev=None, kind="classes"):
     return Source(
         "test", kind, ("no", "yes") if kind == "classes" else (), ("accuracy",), ("accuracy",), train, dev or {}
     )
+
+
+def split(table, share, *, labels=(), **more):
+    """Train and dev."""
+    in_dev = module.split(table["label"].to_numpy(), share, names=labels, **more)
+    return table.filter(pa.array(~in_dev)), table.filter(pa.array(in_dev))
+
+
+def limit(table, n, **more):
+    return table.filter(pa.array(module.limit(table["label"].to_numpy(), n, **more)))
 
 
 def rows_of(table):
@@ -45,6 +58,19 @@ def test_a_stratified_split_keeps_every_class_at_its_share(sizes, seed):
     counts = Counter(dev["label"].to_pylist())
     for label, size in enumerate(sizes):
         assert abs(counts[label] - 0.2 * size) < 1.5
+
+
+@given(st.lists(st.integers(4, 25), min_size=2, max_size=6), st.floats(0.3, 0.7), st.integers(0, 2**33), st.booleans())
+def test_the_rows_are_those_that_scikit_learn_draws(sizes, share, seed, stratified):
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)) * 3, sizes))
+    in_dev = module.split(labels, share, stratified=stratified, seed=seed)
+    _, dev = train_test_split(
+        np.arange(len(labels)),
+        test_size=round(len(labels) * share),
+        random_state=seed % 2**32,
+        stratify=labels if stratified else None,
+    )
+    assert np.flatnonzero(in_dev).tolist() == sorted(dev.tolist())
 
 
 def test_the_seed_decides():
@@ -145,3 +171,16 @@ def test_numbers_are_split_without_classes():
 def test_too_little_left_is_an_error_that_says_why(train, dev, options, message):
     with pytest.raises(DataError, match=message):
         prepare(source(train, dev), TaskOptions(**options), seed=0)
+
+
+def test_a_table_that_is_mapped_gives_the_same_rows_as_one_in_memory(monkeypatch, tmp_path):
+    table = pa.concat_tables([BALANCED, numbered([0, 1] * 70), pa.table({"text": [""], "label": [1]})])
+    options = TaskOptions(train_limit=60, dev_limit=20)
+    expected = prepare(source(table), options, seed=5)
+    monkeypatch.setattr("plankwise.tasks._mapped.MEMORY_BYTES", 100)
+    monkeypatch.setattr("plankwise.tasks._mapped.BATCH_ROWS", 7)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path)
+    prepared = prepare(source(table), options, seed=5)
+    assert prepared.train.equals(expected.train)
+    assert prepared.dev["dev"].equals(expected.dev["dev"])
+    assert prepared.dropped == expected.dropped == {"train": Dropped(1, 0, 100)}

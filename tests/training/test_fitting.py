@@ -2,6 +2,7 @@
 
 import copy
 
+import pyarrow as pa
 import pytest
 import torch
 
@@ -9,7 +10,8 @@ from plankwise.config import FitOptions
 from plankwise.core.chain import find_chains
 from plankwise.core.plan import even_plan, listed_plan
 from plankwise.core.slot import Pair
-from plankwise.data.batch import without_labels
+from plankwise.data.batch import sorted_batches, without_labels
+from plankwise.data.encode import encode
 from plankwise.errors import DataError
 from plankwise.training.fitting import add_texts, fit, read_texts, relative_error, squares
 from plankwise.training.ship import build_successors
@@ -75,9 +77,25 @@ def test_more_texts_join_the_training_texts(texts, tmp_path):
     path = tmp_path / "more.txt"
     path.write_text("11 12\n\n  13 \n", "utf-8")
     joined = add_texts(texts.train, read_texts(str(path)), texts.tokenizer, max_length=16)
-    assert joined.lengths == [*texts.train.lengths, 4, 3]  # with [CLS] and [SEP]
+    assert joined.lengths.tolist() == [*texts.train.lengths, 4, 3]  # with [CLS] and [SEP]
     assert "labels" not in joined.dataset.column_names
     assert len(joined.dataset) == len(joined.lengths)
+
+
+@pytest.mark.parametrize("columns", [["text"], ["text", "text_pair"]], ids=["single", "pair"])
+def test_texts_that_join_pairs_or_single_texts_are_padded_with_them(texts, columns):
+    table = pa.table({"text": ["11 12"], "text_pair": ["14"], "label": [1]}).select([*columns, "label"])
+    train = encode(table, texts.tokenizer, 16)
+    joined = add_texts(train, ["13"], texts.tokenizer, max_length=16)
+    rows, batch = next(sorted_batches(joined, texts.tokenizer, 2))
+    first = texts.tokenizer(*(table[name].to_pylist() for name in columns))
+    second = texts.tokenizer(["13"])
+    expected = texts.tokenizer.pad(
+        {name: [*values, *second[name]] for name, values in first.items()}, return_tensors="pt"
+    )
+    assert rows.tolist() == [0, 1]
+    assert set(batch) == set(expected)
+    assert all(torch.equal(batch[name], value) for name, value in expected.items())
 
 
 @pytest.mark.parametrize(

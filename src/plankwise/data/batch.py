@@ -1,6 +1,6 @@
 """Batches of texts of like length, in an order that depends on the seed and the epoch alone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,8 +20,8 @@ POOL = 50  # batches whose texts are sorted by length together: more means less 
 class LengthSampler(Sampler[int]):
     """Indices such that each run of `batch_size` has texts of like length; batches come in random order."""
 
-    def __init__(self, lengths: list[int], batch_size: int, seed: int) -> None:
-        self.lengths = torch.tensor(lengths)
+    def __init__(self, lengths: Sequence[int] | np.ndarray, batch_size: int, seed: int) -> None:
+        self.lengths = torch.from_numpy(np.array(lengths, dtype=np.int32))
         self.batch_size = batch_size
         self.seed = seed
         self.epoch = 0
@@ -36,12 +36,11 @@ class LengthSampler(Sampler[int]):
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         order = torch.randperm(len(self.lengths), generator=generator)
         full = len(order) - len(order) % self.batch_size
-        batches: list[torch.Tensor] = []
         for pool in order[:full].split(POOL * self.batch_size):
-            by_length = pool[self.lengths[pool].argsort(stable=True)]
-            batches += by_length.split(self.batch_size)
-        for index in torch.randperm(len(batches), generator=generator).tolist():
-            yield from batches[index].tolist()
+            pool.copy_(pool[self.lengths[pool].argsort(stable=True)])
+        batches = order[:full].view(-1, self.batch_size)
+        for some in torch.randperm(len(batches), generator=generator).split(POOL):
+            yield from batches[some].flatten().tolist()
         yield from order[full:].tolist()
 
 
@@ -65,7 +64,14 @@ def plain_collator(encoded: Encoded, tokenizer: Any) -> Callable[[list[dict]], A
     """Makes batches of texts as they are, padded; nothing is hidden."""
     if isinstance(encoded, Blocks):
         return partial(pad_blocks, tokenizer, frame_of(tokenizer))
-    return DataCollatorWithPadding(tokenizer)
+    return partial(_pad, DataCollatorWithPadding(tokenizer), encoded.zeros)
+
+
+def _pad(collate: Callable[[list[dict]], Any], zeros: tuple[str, ...], examples: list[dict]) -> Any:
+    """A padded batch, with the columns that were left out because they are 0 for every token."""
+    if zeros:
+        examples = [{**example, **{name: [0] * len(example["input_ids"]) for name in zeros}} for example in examples]
+    return collate(examples)
 
 
 def examples_of(dataset: Any, rows: list[int]) -> list[dict]:

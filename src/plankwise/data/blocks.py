@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -182,7 +182,7 @@ def open_blocks(file: Path) -> Blocks:
     """The blocks of a file, read where they are needed; lengths are without special tokens, as an array of 32 bits each."""
     dataset = Dataset.from_file(str(file))
     lengths = pc.list_value_length(dataset.data["input_ids"]).to_numpy()
-    return Blocks(dataset, cast(list[int], lengths), 0)
+    return Blocks(dataset, lengths, 0)
 
 
 class _Writer:

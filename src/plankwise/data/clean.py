@@ -1,10 +1,23 @@
-"""Takes out examples that teach nothing or teach the wrong thing: empty, contradicting, repeated."""
+"""Takes out examples that teach nothing or teach the wrong thing: empty, contradicting, repeated.
 
+Rows that may be alike are found by 64-bit hashes, then their texts are compared: a table may be larger than memory.
+"""
+
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from plankwise.tasks._mapped import in_batches
+
+COMPARED_BYTES = 256 << 20  # texts that are compared at once, about
+HASHED_BYTES = 1 << 18  # texts that are hashed at once; of a longer one, this beginning
+STEP_ROWS = 1 << 20  # hashes that are looked up at once
+MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so it has an inverse modulo 2⁶⁴
 
 
 @dataclass(frozen=True)
@@ -16,28 +29,111 @@ class Dropped:
     duplicates: int  # the same text or pair with the same label; the first is kept
 
 
-def clean(table: pa.Table) -> tuple[pa.Table, Dropped]:
-    """The rows worth keeping, in their order, and what was dropped.
+def clean(table: pa.Table) -> tuple[np.ndarray, Dropped]:
+    """Which rows are worth keeping (N,), and what is to be dropped.
 
     Texts are compared exactly; `table` has the columns `text`, perhaps `text_pair`, and `label`.
     """
     texts = [name for name in ("text", "text_pair") if name in table.column_names]
-    filled = np.ones(table.num_rows, dtype=bool)
-    for name in texts:
-        length = pc.utf8_length(pc.utf8_trim_whitespace(table[name]))
-        filled &= pc.greater(pc.fill_null(length, 0), 0).to_numpy()
-    rest = table.filter(pa.array(filled))
-    if rest.num_rows == 0:
-        return rest, Dropped(table.num_rows, 0, 0)
+    kept, hashes = _look_through(table, texts)
+    empty = len(kept) - int(kept.sum())
+    contradicting = duplicates = 0
+    for rows in _alike(table, kept, hashes):
+        wrong, repeated = _compare(_take(table, rows), texts)
+        kept[rows[wrong | repeated]] = False
+        contradicting += int(wrong.sum())
+        duplicates += int(repeated.sum())
+    return kept, Dropped(empty, contradicting, duplicates)
 
-    labels = rest["label"].to_numpy()
-    _, first, group = np.unique(_codes(rest, texts), return_index=True, return_inverse=True)
+
+def _look_through(table: pa.Table, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each row's texts are all filled, and a hash of them."""
+    filled = np.ones(table.num_rows, dtype=bool)
+    hashes = np.zeros(table.num_rows, dtype=np.uint64)
+    for start, batch in in_batches(table):
+        place = slice(start, start + len(batch))
+        for name in names:
+            texts = pc.fill_null(batch[name], "").cast(pa.large_string())
+            size = pc.binary_length(pc.utf8_trim_whitespace(texts)).to_numpy()
+            filled[place] &= size > 0
+            hashes[place] = _mix(hashes[place] + _hash(texts))
+    return filled, hashes
+
+
+def _hash(texts: pa.Array) -> np.ndarray:
+    """A number for each text that depends on its first HASHED_BYTES alone."""
+    _, offsets, values = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int64, len(texts) + 1, 8 * texts.offset)
+    found = np.zeros(len(texts), dtype=np.uint64)
+    first = 0
+    while first < len(texts) and bounds[first] < bounds[-1]:
+        last = max(first + 1, int(np.searchsorted(bounds, bounds[first] + HASHED_BYTES, side="right")) - 1)
+        part = np.minimum(bounds[first : last + 1] - bounds[first], HASHED_BYTES)
+        found[first:last] = _hash_bytes(np.frombuffer(values, np.uint8, int(part[-1]), int(bounds[first])), part)
+        first = last
+    return found
+
+
+def _hash_bytes(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Σ (byte + 1) MULTIPLIERⁱ modulo 2⁶⁴ over the bytes between two bounds each, by differences of running sums."""
+    up, down = _powers(HASHED_BYTES)
+    sums = np.zeros(len(values) + 1, dtype=np.uint64)
+    np.cumsum((values + np.uint64(1)) * up[: len(values)], out=sums[1:])
+    return (sums[bounds[1:]] - sums[bounds[:-1]]) * down[bounds[:-1]]
+
+
+@cache
+def _powers(most: int) -> np.ndarray:
+    """The powers of MULTIPLIER, and those of its inverse, modulo 2⁶⁴, from 0 to `most`."""
+    bases = np.array([[MULTIPLIER], [pow(MULTIPLIER, -1, 1 << 64)]], dtype=np.uint64)
+    factors = np.repeat(bases, most + 1, axis=1)
+    factors[:, 0] = 1
+    return np.cumprod(factors, axis=1)
+
+
+def _mix(hashes: np.ndarray) -> np.ndarray:
+    """Spreads what differs over all bits; different numbers stay different."""
+    mixed = (hashes ^ (hashes >> np.uint64(32))) * np.uint64(MULTIPLIER)
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+def _alike(table: pa.Table, kept: np.ndarray, hashes: np.ndarray) -> Iterator[np.ndarray]:
+    """The numbers of kept rows whose hash others have too, in order; equal hashes are in the same of a few portions."""
+    ordered = np.sort(hashes[kept])
+    shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    del ordered
+    if not len(shared):
+        return
+    found = []
+    for start in range(0, len(hashes), STEP_ROWS):
+        step = hashes[start : start + STEP_ROWS]
+        known = shared[np.minimum(np.searchsorted(shared, step), len(shared) - 1)] == step
+        found.append(start + np.flatnonzero(known & kept[start : start + STEP_ROWS]))
+    rows = np.concatenate(found)
+    num_portions = math.ceil(len(rows) * table.nbytes / table.num_rows / COMPARED_BYTES)
+    portion = hashes[rows] % np.uint64(num_portions)
+    for number in range(num_portions):
+        yield rows[portion == number]
+
+
+def _take(table: pa.Table, rows: np.ndarray) -> pa.Table:
+    """The rows, whose numbers rise; batches without any of them are passed over."""
+    wanted = np.zeros(table.num_rows, dtype=bool)
+    wanted[rows] = True
+    parts = ((batch, wanted[start : start + len(batch)]) for start, batch in in_batches(table))
+    return pa.Table.from_batches([batch.filter(pa.array(mask)) for batch, mask in parts if mask.any()], table.schema)
+
+
+def _compare(table: pa.Table, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """For each row whether its text or pair occurs with another label, and if not, whether it occurs before."""
+    if table.num_rows == 0:
+        return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
+    labels = table["label"].to_numpy()
+    _, first, group = np.unique(_codes(table, texts), return_index=True, return_inverse=True)
     contradicting = np.zeros(len(first), dtype=bool)
     contradicting[group[labels != labels[first][group]]] = True
     wrong = contradicting[group]
-    repeated = ~wrong & (first[group] != np.arange(len(group)))
-    kept = rest.filter(pa.array(~wrong & ~repeated))
-    return kept, Dropped(table.num_rows - rest.num_rows, int(wrong.sum()), int(repeated.sum()))
+    return wrong, ~wrong & (first[group] != np.arange(len(group)))
 
 
 def _codes(table: pa.Table, texts: list[str]) -> np.ndarray:

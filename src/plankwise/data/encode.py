@@ -1,14 +1,32 @@
-"""Texts to token ids: cut to the length that is asked for, never padded here."""
+"""Texts to token ids: cut to the length that is asked for, never padded here.
 
+A large table is tokenised once: its ids go to a file of the cache, from which this run and later ones map them.
+"""
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import Dataset
 
+from plankwise.data._tokens import CUT, Encoder, encoder_of, hash_table
+from plankwise.files import whole_file
+from plankwise.tasks._mapped import cache_folder, explain_cache, gather, in_batches
+
 CHUNK = 2_000  # texts tokenised at once
+WORD_CHUNK = 16_384  # the same where each different word is tokenised once, if texts are short
+WORD_CHUNK_BYTES = 4 << 20
 ROW = "row"  # the key of an example's place among all
+MANY_ROWS = 10_000  # from which on it pays to find out whether the tokenizer works word by word
+CACHED_ROWS = 100_000  # a table of at least as many rows is encoded into the cache
+BATCH_TOKENS = 1 << 18  # written at once, so that the file has few batches
 
 
 @dataclass(frozen=True)
@@ -16,8 +34,12 @@ class Encoded:
     """Token ids with their lengths; `labels` among the columns where the table had a label."""
 
     dataset: Dataset
-    lengths: list[int]
+    lengths: np.ndarray  # int32
     num_cut: int  # texts longer than max_length, which lost their end
+    zeros: tuple[str, ...] = ()  # columns that are 0 for every token, left out; what makes batches puts them in
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", np.asarray(self.lengths, dtype=np.int32))
 
 
 @dataclass(frozen=True)
@@ -25,18 +47,67 @@ class Blocks(Encoded):
     """Blocks of tokens without the special ones, as `data.blocks` writes them; what makes batches adds those."""
 
 
-def encode(table: pa.Table, tokenizer: Any, max_length: int) -> Encoded:
-    """The table's texts (and pairs) as token ids, row by row, at most `max_length` of them."""
-    chunks, num_cut = [], 0
-    for start in range(0, table.num_rows, CHUNK):
-        rows = table.slice(start, CHUNK)
-        texts = [rows[name].to_pylist() for name in ("text", "text_pair") if name in rows.column_names]
-        encoding = tokenizer(*texts, truncation=True, max_length=max_length)
-        num_cut += sum(bool(item.overflowing) for item in encoding.encodings or ())
-        columns = {name: pa.array(values, pa.list_(pa.int32())) for name, values in encoding.items()}
-        if "label" in rows.column_names:
-            columns["labels"] = rows["label"].combine_chunks()
-        chunks.append(pa.table(columns))
-    encoded = pa.concat_tables(chunks)
-    lengths = pc.list_value_length(encoded["input_ids"]).to_pylist()
-    return Encoded(Dataset(encoded), lengths, num_cut)
+def encode(
+    table: pa.Table, tokenizer: Any, max_length: int, progress: Callable[[int], None] = lambda rows: None
+) -> Encoded:
+    """The table's texts (and pairs) as token ids, row by row, at most `max_length` of them.
+
+    An attention mask that is 1 throughout is left out, since padding makes it, and so are the `zeros`. `progress` gets the
+    number of new rows now and then.
+
+    Raises:
+        RunError: the table is large, and the cache cannot be written.
+    """
+    num_rows, pairs = table.num_rows, "text_pair" in table.column_names
+    encoder = encoder_of(tokenizer, max_length, pairs=pairs, many=num_rows >= MANY_ROWS)
+    state = encoder.state() if num_rows >= CACHED_ROWS else None
+    if state is None:
+        batches = _encode_chunks(table, encoder, progress)
+        first = next(batches)
+        dataset = Dataset(gather(_prepend(first, batches), first.schema), fingerprint=uuid.uuid4().hex)
+    else:
+        file = cache_folder() / f"tokens-{hash_table(table, state)}.arrow"
+        if not file.exists():
+            with explain_cache(), whole_file(file) as part:
+                _write(part, _encode_chunks(table, encoder, progress))
+        dataset = Dataset.from_file(str(file))
+    num_cut = pc.sum(dataset.data[CUT]).as_py()
+    lengths = pc.list_value_length(dataset.data["input_ids"]).to_numpy()
+    return Encoded(dataset.remove_columns(CUT), lengths, num_cut, encoder.zeros)
+
+
+def _encode_chunks(table: pa.Table, encoder: Encoder, progress: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    """The encoded rows in their order; a few chunks are under way at a time."""
+    waiting: deque[Future[pa.RecordBatch]] = deque()
+    rows = CHUNK
+    if encoder.by_words:
+        rows = min(WORD_CHUNK, max(CHUNK, WORD_CHUNK_BYTES * table.num_rows // table.nbytes))
+    with ThreadPoolExecutor(encoder.threads) as pool:
+        for _, chunk in in_batches(table, rows):
+            waiting.append(pool.submit(encoder.encode, chunk))
+            if len(waiting) > 2 * encoder.threads:
+                done = waiting.popleft().result()
+                progress(done.num_rows)
+                yield done
+        while waiting:
+            done = waiting.popleft().result()
+            progress(done.num_rows)
+            yield done
+
+
+def _prepend(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def _write(path: Path, batches: Iterator[pa.RecordBatch]) -> None:
+    first = next(batches)
+    waiting, size = [first], len(first["input_ids"].values)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, first.schema) as writer:
+        for batch in batches:
+            if size >= BATCH_TOKENS:
+                writer.write_batch(pa.concat_batches(waiting))
+                waiting, size = [], 0
+            waiting.append(batch)
+            size += len(batch["input_ids"].values)
+        writer.write_batch(pa.concat_batches(waiting))

@@ -1,13 +1,16 @@
-"""Splits a dev set off train, draws subsets for quick runs, and makes a task's tables ready for a run."""
+"""Splits a dev set off train, draws subsets for quick runs, and makes a task's tables ready for a run.
+
+Rows are chosen by number, and texts are copied once, at the end: tables may be larger than memory.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from sklearn.model_selection import train_test_split
 
 from plankwise.data.clean import Dropped, clean
 from plankwise.errors import DataError
+from plankwise.tasks._mapped import pick
 from plankwise.tasks._source import Source, TaskOptions
 
 
@@ -20,60 +23,84 @@ class Prepared:
     dropped: dict[str, Dropped]  # by table: train and each given dev set; empty if nothing was cleaned
 
 
-def split(
-    table: pa.Table, share: float, *, stratified: bool, seed: int, labels: tuple[str, ...] = ()
-) -> tuple[pa.Table, pa.Table]:
-    """Train and dev: each row in exactly one, order kept, dev with `share` of the rows, by class if stratified.
+def split(labels: np.ndarray, share: float, *, stratified: bool, seed: int, names: tuple[str, ...] = ()) -> np.ndarray:
+    """Which rows are dev (N,): `share` of them, by class if stratified; the others are train.
 
-    `labels` are the classes' names, for errors.
+    `names` are the classes', for errors. The rows are those that scikit-learn's `train_test_split` draws by the same seed.
 
     Raises:
         DataError: too few rows, in all or of one class.
     """
-    num_rows = table.num_rows
+    num_rows = len(labels)
     if num_rows < 2:
         raise DataError(f"train has {num_rows} row, too few to split dev off; add examples, or give a dev set")
-    classes = _check_classes(table, share, labels) if stratified else None
     num_dev = min(max(1, round(num_rows * share)), num_rows - 1)
-    _, dev_rows = train_test_split(np.arange(num_rows), test_size=num_dev, random_state=seed % 2**32, stratify=classes)
+    chance = np.random.RandomState(seed % 2**32)
     in_dev = np.zeros(num_rows, dtype=bool)
-    in_dev[dev_rows] = True
-    return table.filter(pa.array(~in_dev)), table.filter(pa.array(in_dev))
+    if not stratified:
+        in_dev[chance.permutation(num_rows)[:num_dev]] = True
+        return in_dev
+    counts = _check_classes(labels, share, names)
+    train_counts = _apportion(counts, num_rows - num_dev, chance)
+    dev_counts = _apportion(counts - train_counts, num_dev, chance)
+    by_class = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
+    for rows, num_train, num_chosen in zip(by_class, train_counts, dev_counts, strict=True):
+        in_dev[rows[chance.permutation(len(rows))[num_train : num_train + num_chosen]]] = True
+    return in_dev
 
 
-def _check_classes(table: pa.Table, share: float, labels: tuple[str, ...]) -> np.ndarray:
-    classes: np.ndarray = table["label"].to_numpy()
-    found, counts = np.unique(classes, return_counts=True)
+def _apportion(counts: np.ndarray, total: int, chance: np.random.RandomState) -> np.ndarray:
+    """How many of each class's rows to draw for `total` of all: its share rounded down, the rest by largest remainder.
+
+    Lots decide between equal remainders, drawn once for each of them so that the same seed goes on giving the same split.
+    """
+    exact = counts / counts.sum() * total
+    drawn = np.floor(exact)
+    remainders = exact - drawn
+    missing = int(total - drawn.sum())
+    for remainder in np.unique(remainders)[::-1]:
+        if missing <= 0:
+            break
+        (equal,) = np.nonzero(remainders == remainder)
+        winners = chance.choice(equal, size=min(len(equal), missing), replace=False)
+        drawn[winners] += 1
+        missing -= len(winners)
+    return drawn.astype(int)
+
+
+def _check_classes(labels: np.ndarray, share: float, names: tuple[str, ...]) -> np.ndarray:
+    """The number of rows of each class, once it is sure that they can be split."""
+    found, counts = np.unique(labels, return_counts=True)
     if counts.min() < 2:
         rare = int(found[counts.argmin()])
-        name = repr(labels[rare]) if rare < len(labels) else str(rare)
+        name = repr(names[rare]) if rare < len(names) else str(rare)
         raise DataError(
             f"class {name} has 1 row in train, too few to be split between train and dev; "
             "add examples of it, take it out, or give a dev set"
         )
-    num_dev = round(table.num_rows * share)
-    if min(num_dev, table.num_rows - num_dev) < len(found):
+    num_dev = round(len(labels) * share)
+    if min(num_dev, len(labels) - num_dev) < len(found):
         raise DataError(
-            f"task.dev_share is {share}, which leaves {table.num_rows - num_dev} rows for train and {num_dev} for dev, "
+            f"task.dev_share is {share}, which leaves {len(labels) - num_dev} rows for train and {num_dev} for dev, "
             f"one of them fewer than the {len(found)} classes; change it, add examples, or give a dev set"
         )
-    return classes
+    return counts
 
 
-def limit(table: pa.Table, n: int, *, stratified: bool, seed: int) -> pa.Table:
-    """At most `n` rows, drawn by the seed, order kept; a smaller `n` draws a subset of what a larger one draws.
+def limit(labels: np.ndarray, n: int, *, stratified: bool, seed: int) -> np.ndarray:
+    """Which rows are drawn by the seed (N,), `n` at most; a smaller `n` draws a subset of what a larger one draws.
 
     If stratified, classes keep their shares, and each keeps at least one row if `n` allows.
     """
-    num_rows = table.num_rows
+    num_rows = len(labels)
+    chosen = np.full(num_rows, num_rows <= n)
     if num_rows <= n:
-        return table
+        return chosen
     shuffled = np.random.default_rng(seed).permutation(num_rows)
-    chosen = np.zeros(num_rows, dtype=bool)
     if stratified:
-        shuffled = shuffled[np.argsort(_turns(table["label"].to_numpy()[shuffled]), kind="stable")]
+        shuffled = shuffled[np.argsort(_turns(labels[shuffled]), kind="stable")]
     chosen[shuffled[:n]] = True
-    return table.filter(pa.array(chosen))
+    return chosen
 
 
 def _turns(classes: np.ndarray) -> np.ndarray:
@@ -86,42 +113,67 @@ def _turns(classes: np.ndarray) -> np.ndarray:
     return turns
 
 
+class _Chosen:
+    """Some rows of a table, by a mask; their texts stay where they are until `pick`."""
+
+    def __init__(self, table: pa.Table, mask: np.ndarray | None = None) -> None:
+        self.table = table
+        self.mask = np.ones(table.num_rows, dtype=bool) if mask is None else mask
+        self.labels: np.ndarray = table["label"].to_numpy()[self.mask]
+
+    def among(self, mask: np.ndarray) -> "_Chosen":
+        """Those of the chosen rows that `mask` is true for."""
+        narrowed = self.mask.copy()
+        narrowed[self.mask] = mask
+        return _Chosen(self.table, narrowed)
+
+    def pick(self) -> pa.Table:
+        return pick(self.table, self.mask)
+
+
 def prepare(source: Source, options: TaskOptions, *, seed: int) -> Prepared:
     """Cleans, splits dev off if there is none, and limits, as the options say.
 
     Raises:
         DataError: nothing is left, or one class only.
+        RunError: the tables are large, and the cache cannot be written.
     """
     stratified = source.kind == "classes"
-    train, dev, dropped = source.train, dict(source.dev), {}
-    if options.clean:
-        train, dropped["train"] = clean(train)
-        for name, table in dev.items():
-            dev[name], dropped[name] = clean(table)
-    for name, table in {"train": train, **dev}.items():
-        if table.num_rows == 0:
+    chosen, dropped = {}, {}
+    for name, table in {"train": source.train, **source.dev}.items():
+        kept = None
+        if options.clean:
+            kept, dropped[name] = clean(table)
+        chosen[name] = _Chosen(table, kept)
+    for name, rows in chosen.items():
+        if len(rows.labels) == 0:
             why = f"; cleaning dropped {_reasons(dropped[name])}" if name in dropped else ""
             raise DataError(f"{name} has no rows{why}: give more examples{', or task.clean = false' if why else ''}")
+    train = chosen.pop("train")
     if stratified:
         why = f" (cleaning dropped {_reasons(dropped['train'])})" if dropped else ""
-        _check_two_classes(train, source.labels, f"{why}; add examples of another class, or check the labels")
-    if not dev:
-        train, dev["dev"] = split(train, options.dev_share, stratified=stratified, seed=seed, labels=source.labels)
+        _check_two_classes(train.labels, source.labels, f"{why}; add examples of another class, or check the labels")
+    if not chosen:
+        in_dev = split(train.labels, options.dev_share, stratified=stratified, seed=seed, names=source.labels)
+        chosen["dev"], train = train.among(in_dev), train.among(~in_dev)
     if options.train_limit is not None:
-        train = limit(train, options.train_limit, stratified=stratified, seed=seed)
+        train = train.among(limit(train.labels, options.train_limit, stratified=stratified, seed=seed))
     if options.dev_limit is not None:
-        dev = {name: limit(table, options.dev_limit, stratified=stratified, seed=seed) for name, table in dev.items()}
+        chosen = {
+            name: rows.among(limit(rows.labels, options.dev_limit, stratified=stratified, seed=seed))
+            for name, rows in chosen.items()
+        }
     if stratified:
         given = f"task.train_limit = {options.train_limit} and task.dev_share = {options.dev_share}"
-        _check_two_classes(train, source.labels, f" under {given}; use more of the examples")
-    return Prepared(train, dev, dropped)
+        _check_two_classes(train.labels, source.labels, f" under {given}; use more of the examples")
+    return Prepared(train.pick(), {name: rows.pick() for name, rows in chosen.items()}, dropped)
 
 
 def _reasons(dropped: Dropped) -> str:
     return f"{dropped.empty} empty, {dropped.contradicting} contradicting and {dropped.duplicates} repeated rows"
 
 
-def _check_two_classes(table: pa.Table, labels: tuple[str, ...], rest: str) -> None:
-    found = table["label"].unique().to_pylist()
+def _check_two_classes(labels: np.ndarray, names: tuple[str, ...], rest: str) -> None:
+    found = np.unique(labels)
     if len(found) < 2:
-        raise DataError(f"train is left with one class, {labels[found[0]]!r}, but at least two are needed{rest}")
+        raise DataError(f"train is left with one class, {names[found[0]]!r}, but at least two are needed{rest}")

@@ -21,14 +21,12 @@ def predict(
     """Logits (N, C), or numbers (N,), in the order of the texts; the model is put in eval mode and left there."""
     model.eval()
     device = next(model.parameters()).device
-    outputs: list[np.ndarray] = []
-    order: list[np.ndarray] = []
+    result = np.empty((0, 0), dtype=np.float32)
     with torch.inference_mode():
         for rows, batch in sorted_batches(encoded, tokenizer, batch_size):
-            order.append(rows)
-            outputs.append(model(**batch.to(device)).logits.float().cpu().numpy())
+            outputs = model(**batch.to(device)).logits.float().cpu().numpy()
+            if not len(result):
+                result = np.empty((len(encoded.lengths), outputs.shape[1]), dtype=outputs.dtype)
+            result[rows] = outputs
             progress(len(rows))
-    ordered = np.concatenate(outputs)
-    result = np.empty_like(ordered)
-    result[np.concatenate(order)] = ordered
     return result[:, 0] if result.shape[1] == 1 else result

@@ -40,7 +40,7 @@ class Scorer:
     def labels(self) -> dict[str, np.ndarray]:
         """The dev sets' labels, in the task's own order of classes."""
         return {
-            name: self.source.label_in_task_order(np.asarray(encoded.dataset["labels"]))
+            name: self.source.label_in_task_order(encoded.dataset.with_format("numpy")["labels"][:])
             for name, encoded in self.dev.items()
         }
 

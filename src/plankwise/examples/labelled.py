@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
+from rich.progress import Progress
 from torch import nn
 
 from plankwise.config import Options, RunConfig
@@ -98,7 +99,9 @@ def make_scorer(source: Source, prepared: Prepared, tokenizer: Any, config: RunC
 
 def _encode(name: str, table: pa.Table, tokenizer: Any, config: RunConfig, console: Console) -> Encoded:
     length = config.training.max_length
-    encoded = encode(table, tokenizer, length)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"{name}: tokens", total=table.num_rows)
+        encoded = encode(table, tokenizer, length, progress=lambda rows: bar.advance(task, rows))
     cut = f", {encoded.num_cut} longer than {length} tokens and cut" if encoded.num_cut else ""
     console.print(f"{name}: {len(encoded.lengths)} examples{cut}")
     return encoded

@@ -1,6 +1,7 @@
 """Table files (csv, tsv, jsonl, parquet) as Arrow tables of text columns, and errors that name the line.
 
-Arrow reads; no row becomes a Python object. Only when something is wrong does a slow second pass look for the line.
+Arrow reads, batch after batch; no row becomes a Python object, and large files are mapped (`_mapped.py`). Only when something is
+wrong does a slow second pass look for the line.
 """
 
 import codecs
@@ -9,7 +10,7 @@ import itertools
 import json
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,10 @@ import pyarrow.parquet
 
 from plankwise.errors import DataError
 from plankwise.kinds import no_such
+from plankwise.tasks._mapped import BATCH_ROWS, find_first, gather
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
-BLOCK_BYTES = 16 << 20  # Arrow's unit of reading; no single row may be longer
+BLOCK_BYTES = 16 << 20  # Arrow's unit of reading, of which it reads some dozens ahead; no single row may be longer
 END = "plankwise: end of file"  # a line that the slow pass adds: swallowed by a quote that is never closed
 PEEKED_LINES = 1000  # how far to look in a jsonl file for a first value of each column
 
@@ -57,6 +59,7 @@ def read_table(path: Path, columns: Sequence[str], layout: Layout, *, key: str) 
 
     Raises:
         DataError: the file cannot be read, has no rows, or lacks a column.
+        RunError: it is large, and the cache cannot be written.
     """
     if not path.is_file():
         what = "that is a folder, not a file" if path.is_dir() else "there is no such file"
@@ -65,16 +68,16 @@ def read_table(path: Path, columns: Sequence[str], layout: Layout, *, key: str) 
     try:
         if path.stat().st_size == 0:
             raise _no_rows(path)
-        table = {"parquet": _read_parquet, "jsonl": _read_jsonl, "separated": _read_separated}[form](
-            path, list(columns), layout
-        )
+        read = {"parquet": _read_parquet, "jsonl": _read_jsonl, "separated": _read_separated}[form]
+        batches = (_as_text(batch, columns, path) for batch in read(path, list(columns), layout))
+        table = gather(batches, pa.schema([(name, pa.string()) for name in columns]))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}; check the path and its permissions") from None
     except UnicodeDecodeError as error:
         raise _encoding_error(path, layout) or _unreadable(path, error) from None
     if table.num_rows == 0:
         raise _no_rows(path)
-    return pa.table({name: _as_text(table[name], path, name) for name in columns})
+    return table
 
 
 def place(path: Path, row: int, layout: Layout) -> str:
@@ -101,11 +104,12 @@ def encode_classes(
         DataError: a label is empty or not in `values`.
     """
     check_filled(labels, path, layout)
-    codes = pc.index_in(labels, value_set=pa.array(values, pa.string()))
-    row = pc.index(pc.is_null(codes), True).as_py()
+    known = pa.array(values, pa.string())
+    codes = [pc.index_in(chunk, value_set=known).cast(pa.int64()) for chunk in labels.chunks]
+    row = find_first(codes, pc.is_null)
     if row >= 0:
         raise DataError(f"{place(path, row, layout)}: label {labels[row].as_py()!r} {fault}")
-    return codes.cast(pa.int64())
+    return pa.chunked_array(codes, pa.int64())
 
 
 def encode_numbers(labels: pa.ChunkedArray, path: Path, layout: Layout) -> pa.ChunkedArray:
@@ -131,7 +135,7 @@ def encode_numbers(labels: pa.ChunkedArray, path: Path, layout: Layout) -> pa.Ch
 
 def check_filled(labels: pa.ChunkedArray, path: Path, layout: Layout) -> None:
     """Raises a DataError that names the first line without a label, if there is one."""
-    row = pc.index(pc.equal(pc.utf8_trim_whitespace(labels), ""), True).as_py()
+    row = find_first(labels.chunks, lambda chunk: pc.equal(pc.utf8_trim_whitespace(chunk), ""))
     if row >= 0:
         raise DataError(f"{place(path, row, layout)}: the label is empty; fill it in or take the row out")
 
@@ -161,7 +165,7 @@ def _form(path: Path, layout: Layout, key: str) -> str:
     )
 
 
-def _read_separated(path: Path, columns: list[str], layout: Layout) -> pa.Table:
+def _read_separated(path: Path, columns: list[str], layout: Layout) -> Iterator[pa.RecordBatch]:
     first = next(_records(path, layout), (1, []))[1]
     if not first:
         raise _no_rows(path)
@@ -187,14 +191,14 @@ def _read_separated(path: Path, columns: list[str], layout: Layout) -> pa.Table:
     )
     convert = pa.csv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, pa.string()))
     try:
-        table = pa.csv.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
+        with pa.csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert) as batches:
+            yield from batches
     except pa.ArrowInvalid as error:
         raise _encoding_error(path, layout) or _record_error(path, layout) or _unreadable(path, error) from None
     if layout.quoting and _count_quotes(path) % 2 and (found := _record_error(path, layout)):
         raise found
     if skipped:
         logger.warning("%s: left out %d malformed lines", path.name, skipped)
-    return table
 
 
 def _separator(path: Path, layout: Layout) -> str:
@@ -257,7 +261,7 @@ def _count_quotes(path: Path) -> int:
         return sum(block.count(b'"') for block in iter(lambda: file.read(BLOCK_BYTES), b""))
 
 
-def _read_jsonl(path: Path, columns: list[str], layout: Layout) -> pa.Table:
+def _read_jsonl(path: Path, columns: list[str], layout: Layout) -> Iterator[pa.RecordBatch]:
     known: set[str] = set()
     types: dict[str, pa.DataType] = {}
     for line, row in itertools.islice(_json_lines(path, layout), PEEKED_LINES):
@@ -279,12 +283,11 @@ def _read_jsonl(path: Path, columns: list[str], layout: Layout) -> pa.Table:
         with pa.OSFile(str(path)) as file:
             plain = codecs.lookup(layout.encoding).name == "utf-8"
             stream = file if plain else pa.transcoding_input_stream(file, layout.encoding, "utf-8")
-            table = pa.json.read_json(stream, read_options=read, parse_options=parse)
-        table.validate(full=True)
+            with pa.json.open_json(stream, read_options=read, parse_options=parse) as batches:
+                yield from _validated(batches)
     except pa.ArrowInvalid as error:
         found = _encoding_error(path, layout) or _json_error(path, schema, layout)
         raise found or _unreadable(path, error) from None
-    return table
 
 
 def _json_lines(path: Path, layout: Layout) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -325,23 +328,31 @@ def _json_error(path: Path, schema: pa.Schema, layout: Layout) -> DataError | No
     return None
 
 
-def _read_parquet(path: Path, columns: list[str], layout: Layout) -> pa.Table:
+def _read_parquet(path: Path, columns: list[str], layout: Layout) -> Iterator[pa.RecordBatch]:
     try:
         with pa.parquet.ParquetFile(path) as file:
             _check_columns(path, columns, file.schema_arrow.names)
-            table = file.read(columns=columns)
-        table.validate(full=True)
+            yield from _validated(file.iter_batches(BATCH_ROWS, columns=columns))
     except pa.ArrowInvalid as error:
         raise _unreadable(path, error) from None
-    return table
 
 
-def _as_text(column: pa.ChunkedArray, path: Path, name: str) -> pa.ChunkedArray:
+def _validated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        batch.validate(full=True)
+        yield batch
+
+
+def _as_text(batch: pa.RecordBatch, columns: Sequence[str], path: Path) -> pa.RecordBatch:
     """Arrow writes a whole number without a point, so a class 1 is '1' however it was stored."""
-    try:
-        return pc.fill_null(column.cast(pa.string()), "")
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"{path.name}: column {name!r} holds {column.type}; store it as text or numbers") from None
+    texts = {}
+    for name in columns:
+        try:
+            texts[name] = pc.fill_null(batch[name].cast(pa.string()), "")
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            held = batch[name].type
+            raise DataError(f"{path.name}: column {name!r} holds {held}; store it as text or numbers") from None
+    return pa.record_batch(texts)
 
 
 def _check_columns(path: Path, columns: list[str], names: list[str], why: str = "") -> None:

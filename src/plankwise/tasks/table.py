@@ -6,6 +6,7 @@ Classes by name or numbers, on one text or on pairs; the columns are named in th
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, field_validator, model_validator
@@ -153,7 +154,7 @@ def read_tests(options: Options) -> dict[str, pa.Table]:
     if options.test is None:
         raise DataError("task.test is not given; name the file of examples to predict, or give --table and --text")
     path, table = _read_columns(options, "test", text_columns(options))
-    return {path.stem: pa.table({"id": pa.array(range(table.num_rows), pa.int64()), **_texts(options, table)})}
+    return {path.stem: pa.table({"id": pa.array(np.arange(table.num_rows)), **_texts(options, table)})}
 
 
 def _layout(options: Options) -> Layout:

@@ -76,7 +76,7 @@ def fit(predecessor: nn.Module, plan: Plan, successors: list[nn.Module], stage: 
             score=lambda model: {"score": -float(np.mean(errors()))},
             collate=None,
         )
-        result = only_texts.run(ship, objective=objective)
+        result = only_texts.run(ship, objective=objective, states=True)
         return Fit(result, len(stage.train.lengths), before, errors())
 
 
@@ -128,8 +128,12 @@ def read_texts(path: str) -> list[str]:
 def add_texts(train: Encoded, texts: list[str], tokenizer: Any, max_length: int) -> Encoded:
     """The training texts and more of them, without labels."""
     more = encode(pa.table({"text": texts}), tokenizer, max_length)
-    joined = concatenate_datasets([without_labels(train).dataset, more.dataset])
-    return Encoded(joined, [*train.lengths, *more.lengths], train.num_cut + more.num_cut)
+    texts_alone, added = without_labels(train).dataset, more.dataset
+    for name in set(texts_alone.column_names) - set(added.column_names):  # what a single text leaves out and a pair has
+        values = [[int(name == "attention_mask")] * length for length in more.lengths]
+        added = added.add_column(name, values, feature=texts_alone.features[name])
+    lengths = np.concatenate([train.lengths, more.lengths])
+    return Encoded(concatenate_datasets([texts_alone, added]), lengths, train.num_cut + more.num_cut, train.zeros)
 
 
 def _head(encoded: Encoded, most: int) -> Encoded:
