@@ -20,6 +20,8 @@ LEVELS: list[set[str]] = [
     {"training"},
     {"methods", "evaluation"},
     {"examples"},
+    {"estimate", "measuring"},
+    {"ground"},
     {"run"},
     {"inference", "analysis", "comparison"},
     {"studies"},

@@ -145,6 +145,7 @@ class EvaluationOptions(Options):
     )
     latency_predictions: int = Field(100, ge=1, description="timed predictions per model and batch size")
     batch_size: int = Field(64, ge=1, description="examples per forward pass when scoring")
+    estimate: bool = Field(True, description="say beforehand how long the run will take, from a few of its steps")
 
 
 class RunConfig(Options):

@@ -3,87 +3,60 @@
 config → task → predecessor → plan → successor → floor → measurements → record
 """
 
+import json
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
-from rich.progress import Progress
 from torch import nn
 from transformers import set_seed
 
 from plankwise import folders
-from plankwise.config import FitOptions, RunConfig
-from plankwise.core.plan import Plan
-from plankwise.errors import ConfigError, PlankwiseError
-from plankwise.evaluation.latency import measure_latency
-from plankwise.evaluation.metrics import retained
-from plankwise.evaluation.size import count_parameters, size_on_disk_mb
-from plankwise.examples._base import Examples
+from plankwise.config import RunConfig
+from plankwise.errors import PlankwiseError, RunError
+from plankwise.estimate.notebook import EVALUATIONS, FLOOR, TARGETS, Budget, Notebook, beside, in_words
+from plankwise.estimate.outlook import look_ahead, scoring_of
+from plankwise.estimate.rehearsal import Rehearsal, undisturbed
+from plankwise.evaluation.size import count_parameters
 from plankwise.examples.reading import read_examples
-from plankwise.families._loading import check_length, load_config, load_tokenizer
-from plankwise.families._quiet import quiet
-from plankwise.families._rule import head_of
-from plankwise.files import whole_folder
-from plankwise.kinds import load_kind
-from plankwise.methods._job import Job, Outcome
+from plankwise.families._loading import check_length, load_tokenizer
+from plankwise.files import write_text
+from plankwise.ground import (
+    Draft,
+    Ground,
+    Run,
+    check_plan,
+    check_precision,
+    claim,
+    claimed,
+    floor_of,
+    has_floor,
+    make_draft,
+    make_ready,
+    train,
+    train_whole,
+)
+from plankwise.measuring import measure, memory_mb, time_predictions, weigh
+from plankwise.methods._job import Outcome
 from plankwise.record import describe_machine, read_record, write_record
 from plankwise.report.card import write_card
-from plankwise.training.fitting import read_texts
-from plankwise.training.ship import make_plan, try_plan
-from plankwise.training.stage import Stage, StageResult, trained_alone
+from plankwise.tasks import text
+from plankwise.training.stage import StageResult
 
-
-@dataclass(frozen=True)
-class Ground:
-    """What runs on one task from one predecessor share."""
-
-    tokenizer: Any
-    examples: Examples
-    path: str  # of the trained predecessor
-    stages: dict[str, StageResult] = field(default_factory=dict)  # the predecessor's training, if it was trained here
-    made_head: bool = False  # its head did not come with it
-
-
-@dataclass(frozen=True)
-class Run:
-    """What all steps of one run share."""
-
-    config: RunConfig
-    folder: Path
-    console: Console
-    tokenizer: Any
-    examples: Examples
-
-    def stage(self, name: str, training: FitOptions) -> Stage:
-        config = self.config
-        return Stage(
-            name=name,
-            train=self.examples.train,
-            score=self.examples.score,
-            tokenizer=self.tokenizer,
-            options=training,
-            folder=self.folder / "checkpoints" / name,
-            seed=config.run.seed,
-            console=self.console,
-            objective=self.examples.objective,
-            collate=self.examples.collate,
-        )
-
-    def load(self, path: str) -> tuple[nn.Module, bool]:
-        """The model with a head for the task, and whether that head came with it."""
-        return self.examples.load(path, remote_code=self.config.predecessor.remote_code)
-
-    def save(self, model: nn.Module, name: str) -> Path:
-        with quiet(), whole_folder(self.folder / name) as part:
-            model.save_pretrained(part)  # type: ignore[operator]
-            self.tokenizer.save_pretrained(part)
-        return self.folder / name
+__all__ = [
+    "Ground",
+    "Run",
+    "check_plan",
+    "compress",
+    "finetune",
+    "lay_ground",
+    "preview",
+    "train_successor",
+]
+ESTIMATE = Path("checkpoints") / "estimate.json"  # goes with the checkpoints when the run is finished
 
 
 def compress(config: RunConfig, console: Console) -> dict:
@@ -93,22 +66,23 @@ def compress(config: RunConfig, console: Console) -> dict:
         PlankwiseError: anything that the user can mend. Bad input is found before anything is written.
     """
     folder = Path(config.run.folder)
-    if folders.is_finished(folder, config):
-        console.print(f"{folder} is finished already; these are its results")
-        return read_record(folder)
-    ground = lay_ground(config, console)
-    run = Run(config, folder, console, ground.tokenizer, ground.examples)
-    outcome = train_successor(config, ground, console)
+    if record := _find_record(folder, config, console):
+        return record
+    memory = memory_mb("VmRSS"), memory_mb("VmHWM")
+    run, ground, estimate = _begin(config, console)
+    outcome = train(run, run.load(ground.path)[0])
     stages = {**ground.stages, **outcome.stages}
     seconds = outcome.seconds + sum(stage.seconds for stage in ground.stages.values())
     paths = {"predecessor": Path(ground.path), "successor": run.save(outcome.successor, "successor")}
-    if config.evaluation.floor and config.method.name != "finetune":
-        floor = train_successor(_floor_of(config), ground, console)
-        stages["floor"] = floor.stage
+    if has_floor(config):
+        floor = train(replace(run, config=floor_of(config)), run.load(ground.path)[0])
+        stages[FLOOR] = floor.stage
         seconds += floor.seconds
-        paths["floor"] = run.save(floor.successor, "floor")
+        paths[FLOOR] = run.save(floor.successor, FLOOR)
 
-    record = _measure(run, paths)
+    record = measure(run, paths)
+    if estimate is not None:
+        record["estimate"] = beside(estimate, _measured(run, stages, outcome), _growth(*memory))
     record |= {
         "steps": outcome.steps,
         "skipped_steps": outcome.skipped_steps,
@@ -129,22 +103,21 @@ def finetune(config: RunConfig, console: Console) -> dict:
         PlankwiseError: anything that the user can mend. Bad input is found before anything is written.
     """
     folder = Path(config.run.folder)
-    if folders.is_finished(folder, config):
-        console.print(f"{folder} is finished already; these are its results")
-        return read_record(folder)
+    if record := _find_record(folder, config, console):
+        return record
     path, remote_code = config.predecessor.path, config.predecessor.remote_code
-    _check_precision(config)
+    check_precision(config)
     tokenizer = load_tokenizer(path, remote_code=remote_code)
     run = Run(config, folder, console, tokenizer, read_examples(config, tokenizer, console))
     set_seed(config.run.seed)  # a new head starts from the same weights in every run of this config
     model, has_head = run.load(path)
     check_length(config.training.max_length, model, tokenizer, path)
-    with _claimed(run):
+    with claimed(run):
         run.examples.lay_out(folder, console)
     stages = train_whole(run, model, "model", new_head=not has_head)
-    record: dict[str, Any] = {"model": _weigh(run, model, run.save(model, "model"))}
+    record = {"model": weigh(run, model, run.save(model, "model"))}
     if config.evaluation.latency:
-        _measure_latency(run, {"model": model}, record)
+        time_predictions(run, {"model": model}, record)
     *before, last = stages.values()
     record |= {
         "steps": sum(stage.steps for stage in stages.values()),
@@ -156,11 +129,112 @@ def finetune(config: RunConfig, console: Console) -> dict:
     return _finish(folder, record)
 
 
+def _find_record(folder: Path, config: RunConfig, console: Console) -> dict[str, Any] | None:
+    """The record of the same run if it is finished already."""
+    if not folders.is_finished(folder, config):
+        return None
+    console.print(f"{folder} is finished already; these are its results")
+    return read_record(folder)
+
+
 def _finish(folder: Path, record: dict) -> dict:
     """The record comes last but for the checkpoints: with it the run is finished."""
     write_record(folder, record)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return record
+
+
+def preview(config: RunConfig, console: Console, *, estimate: bool) -> dict:
+    """What `compress` would do: the plan, where successors start, parameters, and with `estimate` what all of it will take.
+
+    Nothing is trained, and nothing stays written: text is cut into blocks in a temporary folder, a little of it if that will do.
+
+    Raises:
+        PlankwiseError: anything that the user can mend.
+    """
+    if not estimate and isinstance(config.task, text.Options):
+        config = config.model_copy(update={"task": config.task.model_copy(update={"train_limit": 64, "dev_limit": 64})})
+    draft = make_draft(config, console)
+    with tempfile.TemporaryDirectory(prefix="plankwise.") as folder:
+        draft.run.examples.lay_out(Path(folder), console)
+        notebook = Notebook(Budget(share=1.0)) if estimate else None
+        outcome = rehearse(draft, notebook)
+    assert draft.predecessor is not None
+    return {
+        "plan": outcome.plan.to_json(),
+        "method": config.method.name,
+        "init": {"given": config.plan.init, "start": outcome.notes["init"], "fitted_from": config.plan.start},
+        "parameters": {
+            "predecessor": count_parameters(draft.predecessor),
+            "successor": count_parameters(outcome.successor),
+        },
+        **({} if notebook is None else {"estimate": notebook.to_json()}),
+    }
+
+
+def rehearse(draft: Draft, notebook: Notebook | None) -> Outcome:
+    """The whole run with stages that train nothing; what they take is noted, if there is a notebook.
+
+    Random states, and the draft's own predecessor, are left as they were.
+    """
+    config, examples = draft.run.config, draft.run.examples
+    rehearsal = Rehearsal(notebook, scoring_of(examples, config.evaluation.batch_size))
+    run = replace(draft.run, rehearsal=rehearsal)
+
+    def take() -> nn.Module:
+        rehearsal.held = None  # the one before goes first
+        return draft.take()
+
+    with undisturbed():
+        if notebook is None:
+            return train(run, take())
+        with notebook.shown(run.console):
+            if draft.needs_training:
+                assert draft.predecessor is not None
+                train_whole(run, draft.predecessor, "predecessor", new_head=not draft.has_head)
+            outcome = train(run, take())
+            if has_floor(config):
+                notebook.alias = FLOOR
+                train(replace(run, config=floor_of(config)), take())
+            look_ahead(
+                notebook,
+                {"predecessor": draft.predecessor or take(), "successor": outcome.successor},
+                outcome.stage.name,
+                run.tokenizer,
+                examples.texts(1000),
+                max_length=config.training.max_length,
+                options=config.evaluation,
+            )
+    return outcome
+
+
+def _begin(config: RunConfig, console: Console) -> tuple[Run, Ground, dict | None]:
+    """The ground of a run, and what the run was estimated to take before anything was trained, by the first call."""
+    draft = claim(make_draft(config, console))
+    estimate = _find_estimate(draft) if config.evaluation.estimate else None
+    return draft.run, make_ready(draft), estimate
+
+
+def _find_estimate(draft: Draft) -> dict | None:
+    """Makes it, or takes the one that an earlier call made; None, and says why, if it cannot be made for this model."""
+    file, console = draft.run.folder / ESTIMATE, draft.run.console
+    if not file.is_file():
+        notebook = Notebook()
+        try:
+            rehearse(draft, notebook)
+        except PlankwiseError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            console.print(f"estimate: none could be made ({reason}); the run goes on without", soft_wrap=True)
+            return None
+        write_text(file, json.dumps(notebook.to_json()))
+    try:
+        estimate = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise RunError(f"{file} cannot be read ({error}); delete it and run the same command again") from None
+    console.print(f"estimate: {in_words(estimate)}")
+    return estimate
 
 
 def lay_ground(config: RunConfig, console: Console) -> Ground:
@@ -169,49 +243,7 @@ def lay_ground(config: RunConfig, console: Console) -> Ground:
     Raises:
         PlankwiseError: anything that the user can mend. Bad input is found before anything is written.
     """
-    _check_precision(config)
-    tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
-    examples = read_examples(config, tokenizer, console)
-    examples.check_config(config)
-    run = Run(config, Path(config.run.folder), console, tokenizer, examples)
-    predecessor, needs_training, has_head = _find_predecessor(run)
-    check_plan(config, predecessor)
-    check_length(config.training.max_length, predecessor, tokenizer, config.predecessor.path)
-    if not needs_training and not examples.on_disk:
-        examples.check_predecessor(predecessor, config.predecessor.path, given=True)
-    with _claimed(run):
-        examples.lay_out(run.folder, console)
-        if not needs_training and examples.on_disk:
-            examples.check_predecessor(predecessor, config.predecessor.path, given=True)
-    path, stages = _ready_predecessor(run, predecessor, needs_training, has_head)
-    return Ground(tokenizer, examples, path, stages, made_head=not has_head)
-
-
-@contextmanager
-def _claimed(run: Run) -> Iterator[None]:
-    """The run's folder is claimed; if what is found wrong inside could only be found there, a new folder goes again."""
-    new = not run.folder.exists()
-    folders.claim(run.folder, run.config)
-    try:
-        yield
-    except PlankwiseError:
-        if new:
-            shutil.rmtree(run.folder, ignore_errors=True)
-        raise
-
-
-def check_plan(config: RunConfig, predecessor: nn.Module) -> Plan:
-    """The config's plan, tried out on a copy of the predecessor.
-
-    Raises:
-        PlanError: it does not fit.
-        DataError: the texts to fit the successors on cannot be read.
-    """
-    if config.plan.fitting.texts is not None:
-        read_texts(config.plan.fitting.texts)
-    plan = make_plan(predecessor, config.plan)
-    try_plan(predecessor, plan, init=config.plan.start, seed=config.run.seed)
-    return plan
+    return make_ready(claim(make_draft(config, console)))
 
 
 def train_successor(config: RunConfig, ground: Ground, console: Console) -> Outcome:
@@ -220,94 +252,7 @@ def train_successor(config: RunConfig, ground: Ground, console: Console) -> Outc
     Of the config, what the ground was laid by (task, predecessor, the length of texts) is not read again.
     """
     run = Run(config, Path(config.run.folder), console, ground.tokenizer, ground.examples)
-    predecessor, _ = run.load(ground.path)
-    job = Job(
-        predecessor=predecessor,
-        plan=make_plan(predecessor, config.plan),
-        options=config.plan,
-        seed=config.run.seed,
-        max_length=config.training.max_length,
-        held_out=ground.examples.held_out,
-        stage=lambda name: run.stage(name, config.training),
-    )
-    return load_kind("methods", config.method.name, key="method.name").compress(job, config.method)
-
-
-def _floor_of(config: RunConfig) -> RunConfig:
-    """The truncated model, fine-tuned for as many steps as the successor."""
-    module = load_kind("methods", "finetune", key="method.name")
-    training = config.training.model_copy(update=module.defaults({})["training"])
-    plan = config.plan.model_copy(update={"init": config.plan.start})
-    return config.model_copy(update={"method": module.Options(), "training": training, "plan": plan})
-
-
-def _check_precision(config: RunConfig) -> None:
-    for key, options in {"predecessor.training": config.predecessor.training, "training": config.training}.items():
-        if options.precision == "float16" and not torch.cuda.is_available():
-            raise ConfigError(
-                f"{key}.precision is 'float16', which needs a GPU, and there is none; choose float32 or bfloat16"
-            )
-
-
-def _find_predecessor(run: Run) -> tuple[nn.Module, bool, bool]:
-    """The model as it was given, whether it has to be trained on the task first, and whether its head came with it."""
-    options = run.config.predecessor
-    given = load_config(options.path, remote_code=options.remote_code)
-    set_seed(run.config.run.seed)  # a new head starts from the same weights in every run of this config
-    model, has_head = run.load(options.path)
-    if options.finetune is True:
-        return model, True, has_head
-    run.examples.check_head(given, options.path)
-    if options.finetune is False and not has_head:
-        raise ConfigError(
-            f"predecessor.finetune is false, but {options.path} has no trained head for this task; "
-            "set it to 'auto' or true, or give a model that was trained on the task"
-        )
-    return model, not has_head, has_head
-
-
-def _ready_predecessor(
-    run: Run, model: nn.Module, needs_training: bool, has_head: bool
-) -> tuple[str, dict[str, StageResult]]:
-    """The path of the trained predecessor, and its stages if it was trained here, after its guards."""
-    if not needs_training:
-        return run.config.predecessor.path, {}
-    stages = train_whole(run, model, "predecessor", new_head=not has_head)
-    path = str(run.save(model, "predecessor"))
-    run.examples.check_predecessor(model, path)
-    return path, stages
-
-
-def train_whole(run: Run, model: nn.Module, name: str, *, new_head: bool) -> dict[str, StageResult]:
-    """Trains all of a model as `predecessor.training` says; a new head that asks for it first learns alone for a share."""
-    options, alone = run.config.predecessor.training, run.examples.head_alone
-    stage = run.stage(name, options)
-    if alone is None or not new_head:
-        return {name: stage.run(model)}
-    steps = max(1, round(alone.share * stage.num_steps))
-    update = {"max_steps": steps, "learning_rate": alone.learning_rate, "evaluate_every": steps}
-    with trained_alone(model, head_of(model)):
-        stages = {"head": run.stage("head", options.model_copy(update=update)).run(model)}
-    if steps < stage.num_steps:
-        rest = options.model_copy(update={"max_steps": stage.num_steps - steps})
-        stages[name] = run.stage(name, rest).run(model)
-    return stages
-
-
-def _measure(run: Run, paths: dict[str, Path]) -> dict:
-    """Scores, sizes and latencies of the checkpoints as a user would load them."""
-    options = run.config.evaluation
-    models = {name: run.load(str(path))[0] for name, path in paths.items()}
-    record: dict[str, Any] = {name: _weigh(run, model, paths[name]) for name, model in models.items()}
-    before, after = record["predecessor"], record["successor"]
-    for name in models.keys() - {"predecessor"}:
-        record[name]["retained"] = retained(record[name]["score"], before["score"])
-    record["retained"] = after["retained"]
-    record["compression_ratio"] = before["parameters"] / after["parameters"]
-    record["speedup"] = None
-    if options.latency:
-        _measure_latency(run, models, record)
-    return record
+    return train(run, run.load(ground.path)[0])
 
 
 def _describe(run: Run, stages: dict[str, StageResult]) -> dict:
@@ -321,47 +266,19 @@ def _describe(run: Run, stages: dict[str, StageResult]) -> dict:
     }
 
 
-def _weigh(run: Run, model: nn.Module, path: Path) -> dict:
-    """What the record says of one model."""
-    metrics = run.examples.score(model)
-    return {
-        "path": str(path),
-        "parameters": count_parameters(model),
-        "size_mb": _size_mb(run, model, path),
-        "score": metrics.pop("score"),
-        "metrics": metrics,
-        "latency_ms": None,
-    }
+def _measured(run: Run, stages: dict[str, StageResult], outcome: Outcome) -> dict[str, float]:
+    """The seconds of each phase, as an estimate names them."""
+    evaluating = sum(entry.get("eval_seconds", 0.0) for stage in stages.values() for entry in stage.history)
+    measured = {name: stage.seconds for name, stage in stages.items()} | run.seconds
+    measured[EVALUATIONS] = evaluating + run.seconds.get(EVALUATIONS, 0.0)
+    if TARGETS in outcome.notes:
+        measured[TARGETS] = outcome.notes[TARGETS]["seconds"]
+    return measured
 
 
-def _measure_latency(run: Run, models: dict[str, nn.Module], record: dict) -> None:
-    options, length = run.config.evaluation, run.config.training.max_length
-    run.console.print(f"latency: {options.latency_predictions} predictions a model and batch size")
-    rounds = options.latency_predictions * len(options.latency_batch_sizes)
-    with Progress(console=run.console, transient=True, disable=not run.console.is_terminal) as bar:
-        task = bar.add_task("latency", total=rounds)
-        latency = measure_latency(
-            models,
-            run.tokenizer,
-            run.examples.texts(1000),
-            max_length=length,
-            batch_sizes=options.latency_batch_sizes,
-            predictions=options.latency_predictions,
-            progress=lambda: bar.advance(task),
-        )
-    for name in models:
-        record[name]["latency"] = latency[name]
-        record[name]["latency_ms"] = latency[name][str(options.latency_batch_sizes[0])]["p50_ms"]
-    if "predecessor" in models:
-        for name in models:
-            record[name]["speedup"] = record["predecessor"]["latency_ms"] / record[name]["latency_ms"]
-        record["speedup"] = record["successor"]["speedup"]
-
-
-def _size_mb(run: Run, model: nn.Module, path: Path) -> float:
-    """On disk as plankwise writes it, so that predecessor and successor are counted alike."""
-    if path.is_relative_to(run.folder):
-        return size_on_disk_mb(path)
-    with quiet(), tempfile.TemporaryDirectory(dir=run.folder, prefix=".weighed.", suffix=".part") as part:
-        model.save_pretrained(part)  # type: ignore[operator]
-        return size_on_disk_mb(Path(part))
+def _growth(before: float | None, peak_before: float | None) -> float | None:
+    """By how much this process's peak lies above its memory at the run's beginning; None if an earlier peak hides it."""
+    peak = memory_mb("VmHWM")
+    if peak is None or before is None or peak == peak_before:
+        return None
+    return peak - before

@@ -42,6 +42,17 @@ def test_a_record_may_lack_what_not_every_run_has(page_of, records, key):
     assert 'class="verdict"' in page_of(record)
 
 
+def test_an_estimate_is_shown_beside_what_was_measured_and_a_record_without_one_has_no_such_table(page_of, records):
+    record = records.plain()
+    assert 'data-table="estimate"' not in page_of(record)
+    phases = {"replacing": {"estimated": 120.0, "measured": 133.4}, "floor": {"estimated": 99.96, "measured": None}}
+    record["estimate"] = {"phases": phases, "seconds": {"estimated": 219.96, "measured": 133.4}}
+    page = page_of(record)
+    assert 'data-table="estimate"' in page
+    for cell in ("truncated", "120.0", "133.4", "100.0", "in all", "220.0"):
+        assert f">{cell}<" in page
+
+
 def test_a_finetuned_model_has_a_page(page_of, records):
     record = {**records.plain(), "model": records.plain()["predecessor"], "seconds_to_best": 3.0}
     for key in ("successor", "predecessor", "floor", "plan", "masks", "retained", "speedup", "compression_ratio"):

@@ -64,12 +64,17 @@ class Droppable(StandIn):
         self.first = first
         self.dropped = False
 
+    def runs(self) -> tuple[nn.Module, ...]:
+        """What runs here now: the block, unless it is left out."""
+        left_out = self.dropped if self.training else not self.kept
+        return () if left_out else (self.block,)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         chain = self.chain
         state = state_given(args, kwargs)
         if self.first:
             chain.rest.pop(state.device, None)
-        if self.dropped if self.training else not self.kept:
+        if not self.runs():
             if not chain.returns_more:
                 return state
             if (rest := chain.rest.get(state.device)) is not None:

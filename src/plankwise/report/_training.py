@@ -1,7 +1,7 @@
 """What happened in training: loss, held-out score, replacing rate, which slots were drawn."""
 
 from plankwise.report._axes import Axis
-from plankwise.report._html import figure, grid, paragraph
+from plankwise.report._html import Cell, Column, cell, figure, grid, paragraph, table
 from plankwise.report._text import cut, is_number, number, share
 from plankwise.report.charts import Series, heat_map, line_chart
 from plankwise.report.verdict import is_text, score_name
@@ -53,7 +53,7 @@ def training(record: dict) -> str:
             steps,
             Axis("loss: relative error"),
         ),
-    ) + _remarks(record)
+    ) + "".join((_remarks(record), _estimate(record)))
 
 
 def merge_bins(bins: list[dict], most: int = MAX_COLUMNS) -> list[dict]:
@@ -97,6 +97,20 @@ def _masks(record: dict) -> str:
     return figure(
         title, chart, note="The stronger the colour, the larger the share of the steps in which the successor ran."
     )
+
+
+def _estimate(record: dict) -> str:
+    """What the run was expected to take, beside what it took; empty for a record without an estimate."""
+    estimate = record.get("estimate") or {}
+    if not estimate.get("phases"):
+        return ""
+    phases = {SHOWN.get(name, name): phase for name, phase in estimate["phases"].items()}
+    rows = [
+        [Cell(name), *(cell(phase.get(key), lambda value: number(value, 1)) for key in ("estimated", "measured"))]
+        for name, phase in {**phases, "in all": estimate.get("seconds", {})}.items()
+    ]
+    columns = [Column("phase", numeric=False), Column("estimated (s)"), Column("measured (s)")]
+    return table("Time of each phase, as estimated before the run and as measured", columns, rows, key="estimate")
 
 
 def _remarks(record: dict) -> str:

@@ -1,0 +1,50 @@
+import json
+
+import pytest
+
+
+def test_the_plan_is_printed_slot_by_slot_and_nothing_is_written(command, recipe, tmp_path):
+    before = set(tmp_path.rglob("*"))
+    result = command("plan", recipe)
+    assert result.code == 0, result.err
+    lines = [line.split() for line in result.out.splitlines()]
+    assert ["1", "bert.encoder.layer", "0-1", "layers"] in lines
+    assert ["2", "bert.encoder.layer", "2-3", "layers"] in lines
+    assert "successors start: lower (plan.init = auto, method replacing)" in result.out
+    assert "parameters: predecessor 38.3 k, successor 21.2 k" in result.out
+    assert "multiply-adds" not in result.out
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_an_estimate_names_every_phase_memory_and_multiply_adds(command, recipe, tmp_path):
+    file = tmp_path / "plan.json"
+    result = command("plan", recipe, "--estimate", "--json", file, "method.name=kd")
+    assert result.code == 0, result.err
+    rows = {line.split()[0] for line in result.out.splitlines() if line.strip()}
+    assert rows >= {"predecessor", "targets", "kd", "truncated", "evaluations", "latency", "total"}
+    assert "multiply-adds of a prediction, 6 tokens: predecessor" in result.out
+    assert "memory at the peak: " in result.out
+    found = json.loads(file.read_text("utf-8"))
+    assert found["estimate"]["seconds"]["estimated"] > 0
+    assert [slot["span"] for slot in found["plan"]] == [[0, 1], [2, 3]]
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("estimate", [(), ("--estimate",)])
+def test_a_plan_for_text_leaves_no_blocks_behind(estimate, command, tiny, tiny_model_folder, tmp_path):
+    corpus, recipe = tmp_path / "corpus.txt", tmp_path / "domain.toml"
+    corpus.write_text("\n".join(f"{text}." for text, _ in tiny.make_rows(200)), "utf-8")
+    recipe.write_text('[task]\nname = "text"\n', "utf-8")
+    before = set(tmp_path.rglob("*"))
+    keys = [f"task.path={corpus}", f"predecessor.path={tiny_model_folder}", "training.max_length=16"]
+    keys += ["training.max_steps=4", "predecessor.training.max_steps=10", "evaluation.latency=false"]
+    result = command("plan", recipe, *estimate, *keys, f"run.folder={tmp_path / 'run'}")
+    assert result.code == 0, result.err
+    assert ("head" in result.out) == bool(estimate)
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_plan_that_does_not_fit_is_refused_in_one_sentence(command, recipe):
+    result = command("plan", recipe, "plan.successors=3")
+    assert result.code == 2
+    assert "4 blocks (bert.encoder.layer) do not divide into 3 equal spans; choose 1, 2 or 4" in result.err
