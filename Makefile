@@ -27,8 +27,10 @@ browser:
 			apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; \
 	} || echo "chromium could not be installed; the tests that open the report's page will fail" >&2
 
-bench: .venv/ready  ## ratios, measured interleaved
-	$(BIN)/python benchmarks/training_step.py
+# GLUE=folder (with CoLA, SST-2, RTE) adds these tasks; ENCODER=folder of a 12-layer BERT runs them on real weights.
+GLUE ?= $(wildcard ../shared/data/glue)
+bench: .venv/ready  ## every benchmark, under 15 minutes on two free cores; writes benchmarks/results.md
+	$(BIN)/python benchmarks/all.py $(if $(GLUE),--glue "$(GLUE)") $(if $(ENCODER),--encoder "$(ENCODER)")
 
 # torch by itself first, by the exact version in constraints.txt.
 .venv/ready: pyproject.toml constraints.txt

@@ -3,11 +3,10 @@
 Writes a text file of the size asked for into a temporary folder; a fresh process reads it. Peak memory is what that process
 needs above what it had with torch, transformers and a tokenizer loaded.
 
-    python benchmarks/corpus_memory.py [--gb 2]
+    python benchmarks/corpus_memory.py [--gb 2] [--section FILE]
 """
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from _common import add_section_option, make_table, peak_mb, write_section
 from rich.console import Console
 from rich.progress import Progress, track
 
@@ -25,12 +25,12 @@ NUM_READ = 1_000
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "en", "or")]
 
 
-def main(gigabytes: float) -> None:
+def main(gigabytes: float, section: Path | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.txt"
         write_corpus(path, int(gigabytes * 1e9))
-        # the process that writes stays small: on Linux the peak of a new process begins with that of the one which starts it
-        subprocess.run([sys.executable, __file__, "--measure", str(path)], check=True)
+        into = [] if section is None else ["--section", str(section)]
+        subprocess.run([sys.executable, __file__, "--measure", str(path), *into], check=True)
 
 
 def write_corpus(path: Path, size: int) -> None:
@@ -47,7 +47,7 @@ def write_corpus(path: Path, size: int) -> None:
             progress.update(bar, completed=file.tell())
 
 
-def measure(path: Path) -> None:
+def measure(path: Path, section: Path | None) -> None:
     import torch  # noqa: F401  part of the base
 
     from plankwise.data.blocks import open_blocks, write_blocks
@@ -86,30 +86,32 @@ def measure(path: Path) -> None:
     drawn = time.perf_counter()
 
     above = peak_mb() - base
-    console.print(
-        f"{lines:,} lines, {path.stat().st_size / 1e9:.2f} GB, {len(shards)} shards\n"
-        f"  finding shards      {found - start:8.2f} s\n"
-        f"  reading all of them {read - found:8.2f} s\n"
-        f"  {written.blocks:,} blocks of {LENGTH} from {written.texts:,} texts {made - read:8.2f} s\n"
-        f"  {NUM_READ:,} random blocks, {tokens:,} tokens {drawn - made:8.2f} s\n"
-        f"  peak memory above the base of {base:,.0f} MB: {after_reading:,.0f} MB after reading, {above:,.0f} MB in all, "
-        f"which is {'under' if above < LIMIT_MB else 'NOT under'} {LIMIT_MB:,}",
-        soft_wrap=True,
-        highlight=False,
+    opening = f"{lines:,} lines, {path.stat().st_size / 1e9:.2f} GB, {len(shards)} shards"
+    times = {
+        "finding shards": found - start,
+        "reading all of them": read - found,
+        f"{written.blocks:,} blocks of {LENGTH} from {written.texts:,} texts": made - read,
+        f"{NUM_READ:,} random blocks, {tokens:,} tokens": drawn - made,
+    }
+    closing = (
+        f"peak memory above the base of {base:,.0f} MB: {after_reading:,.0f} MB after reading, {above:,.0f} MB in all, "
+        f"which is {'under' if above < LIMIT_MB else 'NOT under'} {LIMIT_MB:,}"
     )
-
-
-def peak_mb() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+    console.print(opening, highlight=False)
+    for name, seconds in times.items():
+        console.print(f"  {name:50} {seconds:8.2f} s", soft_wrap=True, highlight=False)
+    console.print(f"  {closing}", soft_wrap=True, highlight=False)
+    table = make_table(["step", "seconds"], [[name, f"{seconds:.2f}"] for name, seconds in times.items()])
+    write_section(section, "A corpus on disk", [f"{opening}.", table, f"{closing[0].upper()}{closing[1:]}."])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gb", type=float, default=2.0, help="size of the corpus")
+    add_section_option(parser)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        measure(arguments.measure)
+        measure(arguments.measure, arguments.section)
     else:
-        main(arguments.gb)
+        main(arguments.gb, arguments.section)

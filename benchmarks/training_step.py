@@ -2,35 +2,36 @@
 
 Real encoder, real sentences; all variants take the same batch in turn, so noise falls on all alike. Prints ratios of medians.
 
-    python benchmarks/training_step.py [STEPS]
+    python benchmarks/training_step.py [STEPS] [--section FILE]
 """
 
+import argparse
 import copy
 import statistics
-import sys
 import time
+from pathlib import Path
 
 import torch
+from _common import add_section_option, make_table, write_section
 from rich.console import Console
 from rich.progress import track
-from transformers import DataCollatorWithPadding
 
 import plankwise
 from plankwise.config import load_config
-from plankwise.data.batch import LengthSampler
+from plankwise.data.batch import LengthSampler, plain_collator
 from plankwise.examples.reading import read_examples
 from plankwise.families._loading import load_tokenizer
 
 RATES = (0.0, 0.3, 0.6, 1.0)
 
 
-def main(steps: int) -> None:
+def main(steps: int, section: Path | None) -> None:
     console = Console()
     config = load_config(None, ["task.train_limit=2000", "task.dev_limit=100", "training.max_length=64"])
     tokenizer = load_tokenizer("embedded")
     examples = read_examples(config, tokenizer, console)
     predecessor, _ = examples.load("embedded", remote_code=False)
-    collate = DataCollatorWithPadding(tokenizer)
+    collate = plain_collator(examples.train, tokenizer)
     order = list(LengthSampler(examples.train.lengths, 32, seed=0))
     batches = [
         collate([examples.train.dataset[i] for i in order[start : start + 32]]) for start in range(0, 32 * steps, 32)
@@ -43,15 +44,21 @@ def main(steps: int) -> None:
         ship = plankwise.hybrid(copy.deepcopy(predecessor), schedule=schedule)
         ship.begin(steps)
         variants[f"replacing at rate {rate}"] = ship
-    times = measure(variants, batches)
-    base = statistics.median(times["fine-tuning the predecessor"])
-    console.print(
-        f"median of {steps} steps of 32 sentences, as a share of a step of fine-tuning the predecessor ({base * 1000:.0f} ms)",
-        soft_wrap=True,
-    )
+    report(measure(variants, batches), steps, console, section)
+
+
+def report(times: dict[str, list[float]], steps: int, console: Console, section: Path | None) -> None:
+    first = times["fine-tuning the predecessor"]
+    base = statistics.median(first)
+    opening = f"median of {steps} steps of 32 sentences, as a share of a step of fine-tuning the predecessor ({base * 1000:.0f} ms)"
+    console.print(opening, soft_wrap=True)
+    rows = []
     for name, seconds in times.items():
-        mean = statistics.fmean(seconds) / statistics.fmean(times["fine-tuning the predecessor"])
-        console.print(f"  {name:32} median {statistics.median(seconds) / base:5.2f}   mean {mean:5.2f}")
+        median, mean = statistics.median(seconds) / base, statistics.fmean(seconds) / statistics.fmean(first)
+        console.print(f"  {name:32} median {median:5.2f}   mean {mean:5.2f}")
+        rows.append([name, f"{median:.2f}", f"{mean:.2f}"])
+    table = make_table(["step", "median", "mean"], rows)
+    write_section(section, "A training step", [f"{opening[0].upper()}{opening[1:]}.", table])
 
 
 def measure(variants: dict, batches: list) -> dict[str, list[float]]:
@@ -74,4 +81,8 @@ def measure(variants: dict, batches: list) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("steps", type=int, nargs="?", default=40, help="steps of each variant")
+    add_section_option(parser)
+    arguments = parser.parse_args()
+    main(arguments.steps, arguments.section)
