@@ -82,7 +82,7 @@ def measure(variants: dict, batches: list) -> dict[str, list[float]]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("steps", type=int, nargs="?", default=40, help="steps of each variant")
+    parser.add_argument("steps", type=int, nargs="?", default=20, help="steps of each variant")
     add_section_option(parser)
     arguments = parser.parse_args()
     main(arguments.steps, arguments.section)
