@@ -40,7 +40,7 @@ class Benchmark:
 
 
 BENCHMARKS = (
-    Benchmark("training_cost.py", limit=480),
+    Benchmark("training_cost.py", limit=600),
     Benchmark("training_step.py", limit=120),
     Benchmark("growth.py", limit=240),
     Benchmark("many_rows.py", limit=420),

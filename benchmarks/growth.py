@@ -45,7 +45,7 @@ from plankwise.training.stage import Stage
 TITLE = "How cost grows"
 PICTURE = Path(__file__).with_name("growth.svg")
 ROUNDS = 5
-SECONDS = 110  # after which no other round is begun, if there have been two
+SECONDS = 160  # after which no other round is begun, if there have been two
 BATCH_SIZE = 16
 HEAD_WIDTH = 64
 MOST_TOKENS = 512

@@ -5,6 +5,8 @@ so what else the machine does falls on both alike. The matrix-multiply rate is t
 processes of their own, above what they hold with libraries and data loaded.
 
     python benchmarks/training_cost.py [--steps 20] [--glue FOLDER] [--encoder FOLDER] [--section FILE]
+    python benchmarks/training_cost.py --profile
+    python benchmarks/training_cost.py --score --steps 100
 
 Film reviews run anywhere. With --glue (the folders CoLA, SST-2, RTE as distributed), these run too, on the 12-layer encoder in
 --encoder; without one, on a model of the same shape with random weights: the cost is the same.
@@ -44,6 +46,18 @@ WEIGHED = (
     "reviews",
 )  # tasks whose memory is measured: the shortest texts, the longest, and what anyone has
 WAYS = ("fine-tuning", "published", "plankwise")
+OPERATIONS = {  # torch's, by what they are for
+    "products with weights": ("mm", "addmm"),
+    "products of attention": ("bmm",),
+    "masks and softmax of attention": ("_softmax", "_softmax_backward_data", "all", "where", "isneginf", "logical_not"),
+    "dropout's coins": ("bernoulli_", "random_", "lt"),
+    "GELU": ("gelu", "gelu_backward"),
+    "layer norm": ("native_layer_norm", "native_layer_norm_backward"),
+    "copies": ("copy_",),
+    "sums and products by element": ("mul", "add", "add_", "div_", "sum", "div"),
+    "clipping": ("linalg_vector_norm", "mul_", "_foreach_norm", "_foreach_mul_"),
+    "optimiser": ("_fused_adamw_",),
+}
 SQUARE = 1024  # of the matrices whose product is timed
 
 
@@ -213,6 +227,20 @@ def _count_step(mask: tuple[bool, ...], texts: int, longest: int, width: int) ->
     return total - round((1 - 1 / longest) * (passes * linear * 10 / 12 + products * attention))
 
 
+def profile(work: Work) -> list[list[str]]:
+    """Where plankwise's steps spend their time: the share of each kind of operation in all operations' own time."""
+    ship = plankwise.hybrid(work.predecessor, schedule=plankwise.Linear(), seed=work.seed)
+    with tempfile.TemporaryDirectory() as folder, torch.profiler.profile() as seen:
+        work.stage(folder).run(ship, [ship.callback()])
+    kinds = {name: kind for kind, names in OPERATIONS.items() for name in names}
+    shares: dict[str, float] = {}
+    for event in seen.key_averages():
+        kind = kinds.get(event.key.removeprefix("aten::"), "all else")
+        shares[kind] = shares.get(kind, 0.0) + event.self_cpu_time_total
+    total = sum(shares.values())
+    return [[kind, f"{share / total:.1%}"] for kind, share in sorted(shares.items(), key=lambda item: -item[1])]
+
+
 def measure_memory(task: str, arguments: argparse.Namespace) -> dict[str, float]:
     """Megabytes at the peak of a short run, each way in a process of its own."""
     given = [sys.executable, __file__, "--sentences", str(_sentences(arguments))]
@@ -249,10 +277,14 @@ def main(arguments: argparse.Namespace) -> None:
     for task in tasks:
         console.print(f"{task}: {arguments.steps} steps each way")
         work = open_task(task, arguments.steps, arguments)
+        if arguments.profile:
+            console.print(make_table(["operation", task], profile(work)))
+            continue
         epoch = len(work.examples.train.lengths)
         cost = measure(work, scored=arguments.score)
         console.print(f"  published {cost.theirs:.1f} s, plankwise {cost.ours:.1f} s: {cost.ratio:.1f}×")
-        memory = measure_memory(task, arguments) if task in WEIGHED and not arguments.score else {}
+        weighed = not arguments.score and (task in WEIGHED or len(tasks) == 1)
+        memory = measure_memory(task, arguments) if weighed else {}
         row = [
             task,
             f"{cost.per_epoch(cost.theirs, epoch):.1f}",
@@ -269,6 +301,8 @@ def main(arguments: argparse.Namespace) -> None:
             row += [""] * (len(WAYS) + 1)
         rows.append(row)
         console.print("  " + "  ".join(row[1:]))
+    if arguments.profile:
+        return
     headings = ["task", "published", "plankwise", "ratio", "at median pace", "share of matmul rate"]
     headings += ["dev, published", "dev, plankwise"] if arguments.score else [f"MB, {way}" for way in WAYS]
     headings += [] if arguments.score else ["plankwise / fine-tuning"]
@@ -294,6 +328,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--encoder", help="folder of a 12-layer BERT")
     parser.add_argument("--tasks", help="some of cola,sst2,rte,reviews; all that can run if absent")
     parser.add_argument("--score", action="store_true", help="score both on dev at the end, instead of memory")
+    parser.add_argument("--profile", action="store_true", help="only say where plankwise's steps spend their time")
     parser.add_argument("--measure-memory", nargs=2, metavar=("TASK", "WAY"), help=argparse.SUPPRESS)
     add_section_option(parser)
     return parser.parse_args()
