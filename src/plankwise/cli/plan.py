@@ -2,7 +2,7 @@
 
 Example: plankwise plan recipes/reviews.toml --estimate plan.successors=2
 
-With --estimate a few of the run's own steps are tried out for at most ten seconds, to say how long all of them take.
+With --estimate a few of the run's own steps are tried out for about ten seconds, to say how long all of them take.
 """
 
 from pathlib import Path
