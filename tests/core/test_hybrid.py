@@ -245,7 +245,7 @@ def make_blend(model, **schedule):
     return ship.train()
 
 
-def test_blending_adds_the_states_by_the_rate_and_tosses_no_coin(residual):
+def test_blending_adds_the_states_by_the_rate_and_draws_no_mask(residual):
     model, batch = residual
     ship = make_blend(model, start=0.25, full_at=1.0)
     with ship.paired() as slots:
@@ -264,7 +264,7 @@ def test_blending_at_rate_1_and_in_eval_mode_runs_the_successor_alone(residual):
     ship = make_blend(model, start=0.5, full_at=0.5).eval()
     successor = run(ship.collapse(), batch)
     assert torch.equal(run(ship, batch), successor)
-    ship.get_submodule("blocks.2").block = None  # whoever runs it now fails
+    ship.get_submodule("blocks.2").block = None  # running it now fails
     ship.set_step(2)
     ship.train()
     ship(batch)

@@ -59,8 +59,8 @@ def test_a_slot_inside_another_is_refused():
         checked_plan([Slot("encoder.layer", (0, 1)), Slot("encoder.layer.1.attention")], TWELVE)
 
 
-def test_a_span_of_what_is_no_chain_is_refused():
-    with pytest.raises(PlanError, match="head is no chain"):
+def test_a_span_of_what_is_not_a_chain_is_refused():
+    with pytest.raises(PlanError, match="head is not a chain"):
         checked_plan([Slot("head", (0,))], TWELVE)
 
 

@@ -88,7 +88,7 @@ def masks_of(ship, batch, rate, *, seed=0, passes=40):
     with ship.sampled(rate, seed), torch.no_grad():
         for _ in range(passes):
             ship(batch)
-            seen.append(tuple(slot.replaced for slot in ship._voyage.slots))
+            seen.append(tuple(slot.replaced for slot in ship._hybrid_state.slots))
     return seen
 
 
@@ -123,10 +123,10 @@ def test_sampling_survives_a_call_of_eval_and_leaves_no_trace(residual):
     with ship.sampled(0.0, seed=0):
         ship.eval()
         assert torch.equal(ship(batch), ship(batch))
-        assert not any(slot.replaced for slot in ship._voyage.slots)
-    assert all(slot.replaced for slot in ship._voyage.slots)  # eval mode: the successor
+        assert not any(slot.replaced for slot in ship._hybrid_state.slots)
+    assert all(slot.replaced for slot in ship._hybrid_state.slots)  # eval mode: the successor
     ship.train()
-    assert tuple(slot.replaced for slot in ship._voyage.slots) == ship.mask == kept
+    assert tuple(slot.replaced for slot in ship._hybrid_state.slots) == ship.mask == kept
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -149,7 +149,7 @@ def test_a_blended_hybrid_is_sampled_by_adding_states(residual):
     with ship.sampled(0.25, seed=0), tapped(ship, ["blocks.2"]) as states:
         ship(batch)
         assert torch.equal(states["blocks.2"], torch.lerp(pair.span, pair.successor, 0.25))
-    assert all(slot.weight is None for slot in ship._voyage.slots)
+    assert all(slot.weight is None for slot in ship._hybrid_state.slots)
 
 
 def test_a_hybrid_follows_another_schedule_from_the_middle_of_training_on(residual):

@@ -1,7 +1,8 @@
 """The plan: which slots a model gets. Even spans, listed spans, or any path; to and from JSON."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any
 
 from torch import nn
 
@@ -16,6 +17,7 @@ class Slot:
     path: str
     span: tuple[int, ...] = ()
     part: str = "layers"
+    options: dict[str, Any] = field(default_factory=dict, hash=False)  # of the part, as a recipe writes them
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -40,14 +42,40 @@ class Plan:
 
     @classmethod
     def from_json(cls, data: list[dict]) -> "Plan":
-        return cls(tuple(Slot(slot["path"], tuple(slot["span"]), slot["part"]) for slot in data))
+        return cls(
+            tuple(Slot(slot["path"], tuple(slot["span"]), slot["part"], slot.get("options", {})) for slot in data)
+        )
+
+    @property
+    def chains(self) -> list[str]:
+        """The paths of the chains that have slots of blocks."""
+        return list(dict.fromkeys(slot.path for slot in self.slots if slot.span))
+
+    def kept(self, path: str, length: int) -> list[int]:
+        """Of a chain of so many blocks, the indices that have a block after collapse."""
+        removed = self._removed(path)
+        return [index for index in range(length) if index not in removed]
+
+    def after_collapse(self, path: str) -> str:
+        """Where the module at `path` stands once the chains have been shortened."""
+        for chain in self.chains:
+            if path.startswith(f"{chain}."):
+                index, dot, rest = path.removeprefix(f"{chain}.").partition(".")
+                before = sum(removed < int(index) for removed in self._removed(chain))
+                return f"{chain}.{int(index) - before}{dot}{rest}"
+        return path
+
+    def _removed(self, path: str) -> set[int]:
+        return {index for slot in self.slots if slot.path == path for index in slot.span[1:]}
 
 
-def even_plan(chains: list[Chain], successors: int | None = None, part: str = "layers") -> Plan:
+def even_plan(
+    chains: list[Chain], successors: int | None = None, part: str = "layers", options: dict[str, Any] | None = None
+) -> Plan:
     """Each chain cut into `successors` spans of one length; half as many spans as blocks if None.
 
     Raises:
-        PlanError: a chain's blocks do not divide.
+        PlanError: a chain's blocks do not divide, or a span's later block changes the state's shape.
     """
     slots = []
     for chain in chains:
@@ -59,34 +87,43 @@ def even_plan(chains: list[Chain], successors: int | None = None, part: str = "l
                 f"spans; choose {', '.join(fitting[:-1])} or {fitting[-1]}, or list plan.spans"
             )
         width = chain.length // count
-        slots += [Slot(chain.path, tuple(range(start, start + width)), part) for start in range(0, chain.length, width)]
-    return Plan(tuple(slots))
+        slots += [
+            Slot(chain.path, tuple(range(start, start + width)), part, options or {})
+            for start in range(0, chain.length, width)
+        ]
+    return checked_plan(slots, chains)
 
 
-def listed_plan(chains: list[Chain], spans: list[list[int]], part: str = "layers") -> Plan:
+def listed_plan(
+    chains: list[Chain], spans: list[list[int]], part: str = "layers", options: dict[str, Any] | None = None
+) -> Plan:
     """The listed spans in each chain; a block in no span is left alone.
 
     Raises:
-        PlanError: a span is empty, has a gap, lies outside its chain, or overlaps another.
+        PlanError: a span is empty, has a gap, lies outside its chain, overlaps another, or changes the state's shape after its
+            first block.
     """
     if not spans:
         raise PlanError("plan.spans is empty; list at least one span, for example [[0, 1], [2, 3]]")
-    return checked_plan([Slot(chain.path, tuple(span), part) for chain in chains for span in spans], chains)
+    return checked_plan(
+        [Slot(chain.path, tuple(span), part, options or {}) for chain in chains for span in spans], chains
+    )
 
 
 def checked_plan(slots: list[Slot], chains: list[Chain]) -> Plan:
     """A plan of these slots, each chain's in the order of its blocks.
 
     Raises:
-        PlanError: a span is empty, has a gap, lies outside its chain; two slots overlap; a slot lies inside another.
+        PlanError: a span is empty, has a gap, lies outside its chain, changes the state's shape after its first block; two
+            slots overlap; a slot lies inside another.
     """
-    lengths = {chain.path: chain.length for chain in chains}
+    known = {chain.path: chain for chain in chains}
     for slot in slots:
-        if slot.path in lengths:
-            _check_span(slot, lengths[slot.path])
+        if slot.path in known:
+            _check_span(slot, known[slot.path])
         elif slot.span:
             raise PlanError(
-                f"slot {slot}: {slot.path} is no chain of this model; chains: {', '.join(lengths) or 'none'}"
+                f"slot {slot}: {slot.path} is not a chain of this model; chains: {', '.join(known) or 'none'}"
             )
     places = [(place, slot) for slot in slots for place in slot.places]
     for index, (place, slot) in enumerate(places):
@@ -97,19 +134,34 @@ def checked_plan(slots: list[Slot], chains: list[Chain]) -> Plan:
     return Plan(tuple(sorted(slots, key=lambda slot: (chain_order[slot.path], slot.span))))
 
 
-def _check_span(slot: Slot, length: int) -> None:
+def _check_span(slot: Slot, chain: Chain) -> None:
+    length = chain.length
     if not slot.span:
         raise PlanError(f"a span of {slot.path} is empty; list consecutive indices from 0 to {length - 1}")
     if min(slot.span) < 0 or max(slot.span) >= length:
         raise PlanError(
             f"span {list(slot.span)} lies outside {slot.path}, whose blocks are 0 to {length - 1}; "
-            "mend the span, or name the chains it is meant for in plan.chains"
+            "correct the span, or name the chains it is meant for in plan.chains"
         )
     if slot.span != tuple(range(slot.span[0], slot.span[0] + len(slot.span))):
         raise PlanError(
             f"span {list(slot.span)} of {slot.path} is not consecutive; a successor replaces neighbours: "
             "list them in rising order without a gap, or make it several spans"
         )
+    later = [index for index in slot.span[1:] if index in chain.changing]
+    if later:
+        chains_inside = f"name the chains inside in plan.chains ({', '.join(chain.inside)}), " if chain.inside else ""
+        raise PlanError(
+            f"span {list(slot.span)} of {slot.path}: block {later[0]} ({chain.block}) changes the state's shape, and a "
+            f"successor is shaped like the span's first block; {chains_inside}list plan.spans in which "
+            f"{_blocks(chain.changing)} or not at all, or name other modules in plan.slots"
+        )
+
+
+def _blocks(indices: tuple[int, ...]) -> str:
+    if len(indices) == 1:
+        return f"block {indices[0]} comes first"
+    return f"blocks {', '.join(map(str, indices[:-1]))} and {indices[-1]} come first"
 
 
 def match_paths(model: nn.Module, pattern: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from plankwise.core.slot import state_of
+from plankwise.core.slot import refuse_replica, state_of
 
 
 @contextmanager
@@ -17,6 +17,7 @@ def tapped(model: nn.Module, paths: Iterable[str]) -> Iterator[dict[str, torch.T
 
     def keep(path: str) -> Any:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
+            refuse_replica(module, "states are read out of the model")
             states[path] = state_of(output)
 
         return hook
