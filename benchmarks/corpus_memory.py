@@ -1,4 +1,4 @@
-"""What a corpus that is larger than memory costs: shards found, all read, some made into blocks, and the memory for it.
+"""What a corpus that is larger than memory costs: shards found, all read, some made into sequences, and the memory for it.
 
 Writes a text file of the size asked for into a temporary folder; a fresh process reads it. Peak memory is what that process
 needs above what it had with torch, transformers and a tokenizer loaded.
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress, track
 
 LIMIT_MB = 1_500
-NUM_BLOCKS = 20_000
+NUM_SEQUENCES = 20_000
 LENGTH = 128
 NUM_READ = 1_000
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "en", "or")]
@@ -50,12 +50,12 @@ def write_corpus(path: Path, size: int) -> None:
 def measure(path: Path, section: Path | None) -> None:
     import torch  # noqa: F401  part of the base
 
-    from plankwise.data.blocks import open_blocks, write_blocks
     from plankwise.data.corpus import find_shards, read_shard, shuffled
-    from plankwise.families._loading import load_tokenizer
+    from plankwise.data.sequences import open_sequences, write_sequences
+    from plankwise.models.loading import Loader
 
     console = Console()
-    tokenizer = load_tokenizer("embedded")
+    tokenizer = Loader().tokenizer("embedded")
     tokenizer("a first text sets up what is set up once")
     base = peak_mb()
 
@@ -66,23 +66,23 @@ def measure(path: Path, section: Path | None) -> None:
     read = time.perf_counter()
     after_reading = peak_mb() - base
 
-    file = path.with_name("blocks.arrow")
+    file = path.with_name("sequences.arrow")
     with Progress() as progress:
-        bar = progress.add_task("tokenising", total=NUM_BLOCKS)
-        written = write_blocks(
+        bar = progress.add_task("tokenising", total=NUM_SEQUENCES)
+        written = write_sequences(
             shuffled(shards, 0),
             tokenizer,
             file,
             length=LENGTH,
             form="packed",
             keep=lambda text: True,
-            most_blocks=NUM_BLOCKS,
-            progress=lambda blocks: progress.advance(bar, blocks),
+            most_sequences=NUM_SEQUENCES,
+            progress=lambda sequences: progress.advance(bar, sequences),
         )
     made = time.perf_counter()
-    blocks = open_blocks(file)
-    rows = np.random.default_rng(0).integers(0, len(blocks.dataset), NUM_READ)
-    tokens = sum(len(blocks.dataset[int(row)]["input_ids"]) for row in track(rows, "drawing"))
+    sequences = open_sequences(file)
+    rows = np.random.default_rng(0).integers(0, len(sequences.dataset), NUM_READ)
+    tokens = sum(len(sequences.dataset[int(row)]["input_ids"]) for row in track(rows, "drawing"))
     drawn = time.perf_counter()
 
     above = peak_mb() - base
@@ -90,8 +90,8 @@ def measure(path: Path, section: Path | None) -> None:
     times = {
         "finding shards": found - start,
         "reading all of them": read - found,
-        f"{written.blocks:,} blocks of {LENGTH} from {written.texts:,} texts": made - read,
-        f"{NUM_READ:,} random blocks, {tokens:,} tokens": drawn - made,
+        f"{written.blocks:,} sequences of {LENGTH} from {written.texts:,} texts": made - read,
+        f"{NUM_READ:,} random sequences, {tokens:,} tokens": drawn - made,
     }
     closing = (
         f"peak memory above the base of {base:,.0f} MB: {after_reading:,.0f} MB after reading, {above:,.0f} MB in all, "

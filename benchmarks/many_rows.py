@@ -15,11 +15,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +32,7 @@ SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", 
 NUM_WORDS = 10_000  # in 16,384 short texts of film reviews there are twice as many, most of them rare
 STRIDE = 48_271_183  # times a row's number, modulo NUM_WORDS²: gives its first two words, and no others the same
 LEAST, MOST = 2, 5  # words that follow them
-REPEATED = 1_000  # one row in so many is the one before it once more
+REPEATED = 1_000  # one row in this many repeats the row before it
 WRITTEN_ROWS = 100_000  # at once
 BATCHES = 100
 BATCH_SIZE = 32
@@ -59,7 +58,7 @@ def main(rows: int, section: Path | None) -> None:
 
 
 def write_rows(path: Path, rows: int) -> None:
-    """No two rows are alike, but that every one whose number is a multiple of REPEATED is its predecessor again."""
+    """No two rows are alike, except that each row whose number is a multiple of REPEATED repeats the one before it."""
     chance = np.random.default_rng(0)
     made = ("".join(chance.choice(SYLLABLES, count)) for count in iter(lambda: chance.integers(1, 4), None))
     words = pa.array(list(dict.fromkeys(islice(made, 2 * NUM_WORDS)))[:NUM_WORDS])
@@ -96,40 +95,37 @@ def run_apart(file: Path, cache: Path, name: str) -> dict:
 def measure(file: Path, results: Path, name: str) -> None:
     from plankwise.config import validate_config
     from plankwise.data.batch import LengthSampler, examples_of, plain_collator
-    from plankwise.examples import labelled
-    from plankwise.examples.reading import read_examples
-    from plankwise.families._loading import load_tokenizer
+    from plankwise.data.encode import encode
+    from plankwise.data.split import prepare
+    from plankwise.models.loading import Loader
     from plankwise.tasks import table
 
     console = Console()
     task = {"name": "table", "train": str(file), "text": "text", "label": "label"}
     config = validate_config({"task": task, "training": {"max_length": 32}})
-    tokenizer = load_tokenizer("embedded")
+    tokenizer = Loader().tokenizer("embedded")
     tokenizer("a first text sets up what is set up once")
     base = peak_mb()
     seconds: dict[str, float] = dict.fromkeys(STAGES, 0.0)
 
-    def timed(stage: str, call: Callable) -> Callable:
-        def run(*args: Any, **kwargs: Any) -> Any:
-            start = time.perf_counter()
-            result = call(*args, **kwargs)
-            seconds[stage] += time.perf_counter() - start
-            peak = peak_mb() - base
-            console.print(f"  {name}: {stage} {seconds[stage]:.1f} s, peak so far {peak:,.0f} MB", highlight=False)
-            return result
+    def timed(stage: str, call: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = call()
+        seconds[stage] += time.perf_counter() - start
+        peak = peak_mb() - base
+        console.print(f"  {name}: {stage} {seconds[stage]:.1f} s, peak so far {peak:,.0f} MB", highlight=False)
+        return result
 
-        return run
-
-    with ExitStack() as patches:
-        for stage, module, call in zip(
-            STAGES, (table, labelled, labelled), ("read", "prepare", "encode"), strict=False
-        ):
-            patches.enter_context(patch.object(module, call, timed(stage, getattr(module, call))))
-        examples = read_examples(config, tokenizer, console)
-    train = examples.train
+    # What `task_kinds.labels` does, step by step.
+    source = timed("reading", lambda: table.read(config.task))
+    prepared = timed("cleaning and splitting", lambda: prepare(source, config.task, seed=config.run.seed_of_data))
+    length = config.training.max_length
+    for held_out in prepared.dev.values():
+        timed("encoding", partial(encode, held_out, tokenizer, length))
+    train = timed("encoding", lambda: encode(prepared.train, tokenizer, length))
     order = iter(LengthSampler(train.lengths, BATCH_SIZE, seed=0))
     batches = batches_of(order)
-    first = timed("sampler", next)(batches)
+    first = timed("sampler", lambda: next(batches))
     peak = peak_mb() - base
     collate = plain_collator(train, tokenizer)
     times = []
@@ -138,10 +134,10 @@ def measure(file: Path, results: Path, name: str) -> None:
         collate(examples_of(train.dataset, batch))
         times.append(time.perf_counter() - start)
     assert len(first) == BATCH_SIZE
-    counts = examples.to_json()
+    duplicates = prepared.dropped["train"].duplicates
     figures = {
-        "rows": counts["train"] + counts["dev"]["dev"] + counts["dropped"]["train"]["duplicates"],
-        "duplicates": counts["dropped"]["train"]["duplicates"],
+        "rows": prepared.train.num_rows + prepared.dev["dev"].num_rows + duplicates,
+        "duplicates": duplicates,
         "tokens": float(train.lengths.mean()),
         "seconds": seconds,
         "batch_ms": 1000 * float(np.median(times)),

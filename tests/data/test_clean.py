@@ -93,7 +93,7 @@ def test_neither_equal_hashes_nor_portions_nor_batches_change_what_is_kept(rows,
     expected = module.clean(table)
     zeros = patch.object(module, "_hash", lambda texts: np.zeros(len(texts), dtype=np.uint64))
     small = patch.object(module, "COMPARED_BYTES", 1), patch.object(module, "STEP_ROWS", 2)
-    with zeros, small[0], small[1], patch("plankwise.tasks._mapped.BATCH_ROWS", batch_rows):
+    with zeros, small[0], small[1], patch("plankwise.data.mapped.BATCH_ROWS", batch_rows):
         kept, dropped = module.clean(table)
     assert kept.tolist() == expected[0].tolist()
     assert dropped == expected[1]

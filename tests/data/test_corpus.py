@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plankwise.data import corpus
+from plankwise.data import corpus, pieces
 from plankwise.data.corpus import find_shards, held_out, read_shard, shuffled
 from plankwise.errors import DataError
 
@@ -26,6 +26,7 @@ def small(monkeypatch):
     def set_size(size: int) -> None:
         monkeypatch.setattr(corpus, "SHARD_BYTES", size)
         monkeypatch.setattr(corpus, "SCAN_BYTES", 7)
+        monkeypatch.setattr(pieces, "SCAN_BYTES", 7)
 
     return set_size
 
@@ -88,7 +89,7 @@ def test_a_shard_ends_with_the_line_that_fills_it(tmp_path, small, size):
     (tmp_path / "a.txt").write_bytes(lines)
     (tmp_path / "a.csv").write_bytes(b"x\n" + lines)
     for shards in (find(tmp_path / "a.txt"), find(tmp_path / "a.csv", column="x")):
-        assert {shard.end - shard.start for shard in shards[:-1]} == {105}
+        assert {shard.piece.end - shard.piece.start for shard in shards[:-1]} == {105}
 
 
 def test_row_groups_are_gathered_up_to_the_size_of_a_shard(tmp_path, small):
@@ -96,9 +97,9 @@ def test_row_groups_are_gathered_up_to_the_size_of_a_shard(tmp_path, small):
     pa.parquet.write_table(table, tmp_path / "a.parquet", row_group_size=1, use_dictionary=False)
     of_one = pa.parquet.read_metadata(tmp_path / "a.parquet").row_group(0).column(1).total_uncompressed_size
     small(of_one + 1)
-    assert [shard.end - shard.start for shard in find(tmp_path / "a.parquet", column="text")] == [2] * 10
+    assert [shard.piece.end - shard.piece.start for shard in find(tmp_path / "a.parquet", column="text")] == [2] * 10
     small(10**6)
-    assert [shard.end for shard in find(tmp_path / "a.parquet", column="text")] == [20]
+    assert [shard.piece.end for shard in find(tmp_path / "a.parquet", column="text")] == [20]
 
 
 def test_a_file_as_a_unit_is_one_document(tmp_path, small):
@@ -123,7 +124,7 @@ def test_a_file_of_another_ending_is_plain_text(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
-def test_a_byte_order_mark_is_no_text(tmp_path, name):
+def test_a_byte_order_mark_is_not_text(tmp_path, name):
     content = {"a.txt": "ä", "a.csv": "text\nä", "a.jsonl": '{"text": "ä"}'}[name]
     (tmp_path / name).write_text(content, "utf-8-sig")
     for encoding in ("utf-8", "utf-8-sig"):
@@ -144,7 +145,7 @@ def test_encodings_whose_line_ends_are_not_asciis_are_refused(tmp_path, encoding
 
 def test_a_byte_of_another_encoding_is_named_with_its_line(tmp_path, small):
     small(10)
-    wanted = r"^a\.{} line 31: byte 0xfc is not utf-8; set task.encoding"
+    wanted = r"^a\.{} line 31: byte 0xfc at offset 152 is not utf-8; set task.encoding"
     (tmp_path / "a.txt").write_bytes(b"text\n" * 30 + b"fr\xfch\n")
     refuse(tmp_path / "a.txt", wanted=wanted.format("txt"))
     (tmp_path / "a.csv").write_bytes(b"text\n" * 30 + b"fr\xfch\n")
@@ -154,12 +155,12 @@ def test_a_byte_of_another_encoding_is_named_with_its_line(tmp_path, small):
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ('{"text": 1}', "'text' holds a int, not text; write it in quotes"),
+        ('{"text": 1}', "'text' is 1, not text; write all values of a column alike"),
         ('{"other": "x"}', "no 'text', only other; write it on each line"),
         ("{}", "no 'text', only an empty object"),
         ('["text"]', "not an object; write"),
-        ('{"text": ', "not JSON, .*; a line holds one object"),
-        (r'{"text": "\ud83d"}', "'text' holds half of a character"),
+        ('{"text": ', "not JSON, .*; write one object on each line"),
+        (r'{"text": "\ud83d"}', "'text' has half of a character"),
     ],
 )
 def test_a_json_line_without_text_is_named(tmp_path, small, line, wanted):
@@ -171,14 +172,16 @@ def test_a_json_line_without_text_is_named(tmp_path, small, line, wanted):
 def test_a_row_with_too_many_fields_is_named(tmp_path, small):
     small(20)
     (tmp_path / "a.csv").write_text("text,n\n" + "fine,1\n" * 20 + "one,two,three\n")
-    refuse(
-        tmp_path, column="text", wanted=r"^a\.csv, counted from line \d+: .*Expected 2 columns, got 3: one,two,three;"
-    )
+    refuse(tmp_path, column="text", wanted=r"^a\.csv line 22: 3 columns where the first line has 2; fix the separators")
 
 
 @pytest.mark.parametrize(
     ("content", "wanted"),
-    [('text\n"never closed\n', "odd number of double quotes"), ('"text\nfine\n', "never closed in the header")],
+    [
+        ('text\nfine\n"never closed\nfine\n', "line 3: a quoted field that begins here is never closed"),
+        ('"text\nfine\n', "line 1: a quoted field that begins here is never closed"),
+        ('text\n5" wide\nfine\n', "odd number of double quotes, .*; double"),
+    ],
 )
 def test_a_quote_that_is_never_closed_is_an_error(tmp_path, content, wanted):
     (tmp_path / "a.csv").write_text(content)
@@ -190,12 +193,14 @@ def test_a_table_needs_the_name_of_one_of_its_columns(tmp_path, ending):
     path = tmp_path / f"a.{ending}"
     if ending == "parquet":
         pa.parquet.write_table(pa.table({"text": ["x"], "number": [1]}), path)
-        refuse(path, column="number", wanted="column 'number' holds int64; give a column of text in task.column")
+        refuse(path, column="number", wanted="column 'number' has the type int64; give a column of text in task.column")
     else:
         path.write_text({"csv": "text,number\nx,1", "jsonl": '{"text": "x", "number": 1}'}[ending])
-    refuse(path, wanted=rf"^a.{ending} has columns; set task.column to the one that holds the text: text, number")
+    refuse(path, wanted=rf"^a.{ending} has columns; set task.column to the one with the text: text, number")
     refuse(
-        path, column="txt", wanted=rf"task.column is 'txt', in a.{ending} .*Did you mean 'text'\? Known: number, text"
+        path,
+        column="txt",
+        wanted=rf"^a.{ending}, column 'txt': .*Did you mean 'text'\? Known: number, text; set task.col",
     )
 
 
@@ -213,7 +218,7 @@ def test_a_column_for_plain_text_alone_is_an_error(tmp_path):
 
 def test_places_with_nothing_to_read_are_named(tmp_path):
     refuse(tmp_path / "gone", wanted="task.path is '.*gone'; there is no such file or folder")
-    refuse(tmp_path, wanted="which holds no file that ends in .txt, .raw, .csv, .tsv, .jsonl, .parquet; add one")
+    refuse(tmp_path, wanted="which has no file that ends in .txt, .raw, .csv, .tsv, .jsonl, .parquet; add one")
     (tmp_path / "a.txt").touch()
     (tmp_path / "b.csv").write_text("text\n")
     (tmp_path / "c.jsonl").write_text("\n\n")
@@ -223,11 +228,11 @@ def test_places_with_nothing_to_read_are_named(tmp_path):
 
 def test_a_broken_parquet_file_and_one_that_is_gone_are_named(tmp_path):
     (tmp_path / "a.parquet").write_text("no parquet at all")
-    refuse(tmp_path, column="text", wanted="a.parquet cannot be read as parquet: .*; write the file anew")
+    refuse(tmp_path, column="text", wanted="a.parquet cannot be read as parquet: .*; write the file again")
     (tmp_path / "b.txt").write_text("x")
     shard = find(tmp_path / "b.txt")[0]
     (tmp_path / "b.txt").unlink()
-    with pytest.raises(DataError, match=r"b.txt cannot be read: .*; check the path"):
+    with pytest.raises(DataError, match=r"b.txt cannot be read: .*; check the file"):
         read_shard(shard)
 
 

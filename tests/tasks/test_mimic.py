@@ -152,7 +152,7 @@ def test_dropped_rows_never_become_python_objects(options):
 
 @pytest.mark.parametrize("block", [512, 16 << 20])
 def test_a_file_of_many_blocks_is_read_whole(options, monkeypatch, block):
-    monkeypatch.setattr(mimic, "BLOCK_BYTES", block)
+    monkeypatch.setattr("plankwise.data.pieces.BLOCK_BYTES", block)
     count = 40
     notes = [note(row, row, f"Chief Complaint:\n\ncough {row}\n\nService: X") for row in range(100, 100 + count)]
     source = mimic.read(options([admission(row, row % 2) for row in range(100, 100 + count)], notes))
@@ -214,12 +214,17 @@ def test_empty_headings_are_refused(sections):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"HADM_ID,HOSPITAL_EXPIRE_FLAG\n1\n", b"HADM_ID,HOSPITAL_EXPIRE_FLAG\n\xff,0\n"]
+    ("content", "wanted"),
+    [
+        (b"", ", column 'HADM_ID': there is no such column.*; fetch the file again"),
+        (b"HADM_ID,HOSPITAL_EXPIRE_FLAG\n1\n", " line 2: 1 columns where the first line has 2"),
+        (b"HADM_ID,HOSPITAL_EXPIRE_FLAG\n\xff,0\n", " line 2: byte 0xff .*; fetch the file again"),
+    ],
 )
-def test_a_broken_file_is_named(options, tmp_path, content):
+def test_a_broken_file_is_named(options, tmp_path, content, wanted):
     given = options([], [note(1, 1, LETTER)])
     (tmp_path / "ADMISSIONS.csv").write_bytes(content)
-    with pytest.raises(DataError, match=r"ADMISSIONS.csv cannot be read as csv: .*; fetch the file again"):
+    with pytest.raises(DataError, match=rf"ADMISSIONS.csv{wanted}"):
         mimic.read(given)
 
 
@@ -227,7 +232,7 @@ def test_an_archive_that_was_cut_off_is_named(options, tmp_path):
     given = options([admission(1, 0)], [note(1, 1, LETTER)], ending=".csv.gz")
     whole = (tmp_path / "NOTEEVENTS.csv.gz").read_bytes()
     (tmp_path / "NOTEEVENTS.csv.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=r"NOTEEVENTS.csv.gz cannot be read as csv: .*; fetch the file again"):
+    with pytest.raises(DataError, match=r"NOTEEVENTS.csv.gz cannot be read: .*; check the file"):
         mimic.read(given)
 
 

@@ -17,7 +17,7 @@ def options(tmp_path, train, dev=None, name="reviews.csv", **more):
 
 TWO = "text,label\nfine,positive\npoor,negative\n"
 LISTED = r"^reviews\.csv line 4: label 'w' is not in task\.labels \(x, y\)$"
-FOUND = r"^dev\.csv line 4: label 'neutral' does not occur in reviews\.csv \(negative, positive\); mend it, or list"
+FOUND = r"^dev\.csv line 4: label 'neutral' does not occur in reviews\.csv \(negative, positive\); fix it, or list"
 THREE = "text,label\na,x\nb,y\nc,z\n"
 
 
@@ -117,7 +117,7 @@ def test_the_metrics_offered_are_those_that_evaluation_has():
         ({"text": ["a", "a"]}, "two different ones"),
         ({"text": "label"}, "task.label is 'label', which is task.text too"),
         ({"separator": ";;"}, "task.separator is ';;'; give one ASCII character"),
-        ({"encoding": "utf-9"}, "task.encoding is 'utf-9'; Python knows no such encoding"),
+        ({"encoding": "utf-9"}, "task.encoding is 'utf-9'; Python has no such encoding"),
         ({"encoding": "base64"}, "task.encoding is 'base64'"),
         ({"metric": "accuracies"}, "task.metric is 'accuracies'; there is no such metric.* Did you mean 'accuracy'"),
         (

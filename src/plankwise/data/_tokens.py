@@ -1,7 +1,7 @@
 """How one tokenizer's ids become Arrow lists, chunk by chunk, and what names them in the cache.
 
-A tokenizer of the `tokenizers` library is asked in Rust from several threads, which lets go of Python while it works: that is as
-fast as its own threads, leaves no pool behind that a later fork could stumble over, and the ids are read out meanwhile.
+A tokenizer of the `tokenizers` library is called from several Python threads, since it releases the lock of Python while it
+works. That is as fast as its own threads, leaves no thread pool that would be unsafe to fork, and ids are copied meanwhile.
 """
 
 import hashlib
@@ -18,10 +18,10 @@ import tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from plankwise.data._words import find_words
-from plankwise.tasks._mapped import in_batches
+from plankwise.data.mapped import in_batches
 
 CUT = "cut"  # the column that says whether a text lost its end
-FORMAT = 1  # of the files in the cache; a change here makes them anew
+FORMAT = 1  # of the files in the cache; a change here makes older ones useless
 OWN = ("__call__", "_encode_plus", "_convert_encoding", "set_truncation_and_padding", "pad", "_pad")
 IDS = pa.list_(pa.int32())
 
@@ -30,7 +30,7 @@ class Encoder(ABC):
     """Encodes chunks of a table, always in the same columns."""
 
     threads = 1  # that may encode at once
-    by_words = False  # tokenises each word of a chunk once, so large chunks are good
+    by_words = False  # tokenises each word of a chunk once, so larger chunks are faster
     zeros: tuple[str, ...] = ()  # columns left out, 0 for every token
 
     @abstractmethod
@@ -43,7 +43,10 @@ class Encoder(ABC):
 
 
 def encoder_of(tokenizer: Any, max_length: int, *, pairs: bool, many: bool) -> Encoder:
-    """A fast way to the ids of `tokenizer(texts, truncation=True, max_length=max_length)`; for `many` texts a dearer start pays."""
+    """The fastest way to the ids of `tokenizer(texts, truncation=True, max_length=max_length)`.
+
+    For `many` texts it is worth the time to find out whether the tokenizer works word by word.
+    """
     kind = type(tokenizer)
     plain = isinstance(tokenizer, PreTrainedTokenizerFast) and all(
         getattr(kind, name) is getattr(PreTrainedTokenizerFast, name) for name in OWN
@@ -66,7 +69,7 @@ class _Any(Encoder):
 
 
 class _Rust(Encoder):
-    """Past the call, which would make three lists of Python numbers a text."""
+    """Directly by the Rust backend: the tokenizer's own call would make three lists of Python numbers for each text."""
 
     def __init__(self, tokenizer: Any, max_length: int, *, pairs: bool, many: bool) -> None:
         probe = tokenizer(*(["a"],) * (1 + pairs), truncation=True, max_length=max_length)  # also sets the backend up
@@ -115,7 +118,7 @@ def _lists(values: Sequence[list[int]]) -> pa.ListArray:
 
 
 def hash_table(table: pa.Table, state: bytes) -> str:
-    """A name for the table's texts and labels and the state; how the table is cut into chunks makes no difference."""
+    """A name for the table's texts and labels and the state; how the table is divided into chunks does not matter."""
     names = [name for name in ("text", "text_pair", "label") if name in table.column_names]
     hashes = {name: (hashlib.blake2b(), hashlib.blake2b()) for name in names}
     for _, batch in in_batches(table):

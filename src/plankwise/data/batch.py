@@ -10,9 +10,9 @@ import torch
 from torch.utils.data import Sampler
 from transformers import DataCollatorWithPadding
 
-from plankwise.data.blocks import frame_of
-from plankwise.data.encode import Blocks, Encoded
-from plankwise.data.masking import pad_blocks
+from plankwise.data.encode import Encoded, TokenSequences
+from plankwise.data.masking import pad_sequences
+from plankwise.data.sequences import frame_of
 
 POOL = 50  # batches whose texts are sorted by length together: more means less padding and less chance
 
@@ -62,8 +62,8 @@ def sorted_batches(encoded: Encoded, tokenizer: Any, batch_size: int) -> Iterato
 
 def plain_collator(encoded: Encoded, tokenizer: Any) -> Callable[[list[dict]], Any]:
     """Makes batches of texts as they are, padded; nothing is hidden."""
-    if isinstance(encoded, Blocks):
-        return partial(pad_blocks, tokenizer, frame_of(tokenizer))
+    if isinstance(encoded, TokenSequences):
+        return partial(pad_sequences, tokenizer, frame_of(tokenizer))
     return partial(_pad, DataCollatorWithPadding(tokenizer), encoded.zeros)
 
 

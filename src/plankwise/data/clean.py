@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plankwise.tasks._mapped import in_batches
+from plankwise.data.mapped import in_batches
 
 COMPARED_BYTES = 256 << 20  # texts that are compared at once, about
 HASHED_BYTES = 1 << 18  # texts that are hashed at once; of a longer one, this beginning
@@ -32,7 +32,7 @@ class Dropped:
 def clean(table: pa.Table) -> tuple[np.ndarray, Dropped]:
     """Which rows are worth keeping (N,), and what is to be dropped.
 
-    Texts are compared exactly; `table` has the columns `text`, perhaps `text_pair`, and `label`.
+    Texts are compared exactly; `table` has the columns `text`, `label` and, for pairs, `text_pair`.
     """
     texts = [name for name in ("text", "text_pair") if name in table.column_names]
     kept, hashes = _look_through(table, texts)

@@ -1,46 +1,33 @@
 """Unlabelled documents of a file or folder of any size, shard by shard: only one shard is ever in memory."""
 
 import codecs
-import csv
 import hashlib
-import io
 import itertools
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
+from plankwise.data.formats import ENDINGS, check_columns, explained, read_batches, read_names, read_text
+from plankwise.data.pieces import SCAN_BYTES, Layout, Piece, check_records, find_body, scan
 from plankwise.errors import DataError
-from plankwise.kinds import no_such
-from plankwise.tasks._tables import SEPARATORS
 
-SHARD_BYTES = 16 << 20  # a shard is this long, and on to the next end of a line
-SCAN_BYTES = 1 << 20
-HEADER_BYTES = 1 << 20  # a csv header that is longer has a quote that is never closed
+SHARD_BYTES = 16 << 20  # a shard is this long, and goes on to the end of its last line
 PLAIN = (".txt", ".raw")
-TABLES = (*SEPARATORS, ".jsonl", ".parquet")
-
-Form = Literal["line", "file", "csv", "tsv", "jsonl", "parquet"]
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A piece of one file: bytes from `start` to `end`, or row groups of a parquet file."""
+    """A piece of one file, and how to find the documents in it."""
 
-    path: Path
-    form: Form  # plain text with a document a line, or one in all; or a table with a document a row
-    start: int
-    end: int
-    column: str | None = None  # of a table, where its text is
-    encoding: str = "utf-8"
-    order: int | None = None  # seeds the order of its documents; None: as they stand in the file
+    piece: Piece
+    unit: Literal["line", "file"]  # what a document of plain text is
+    column: str | None  # where the text of a table is; None for plain text
+    order: int | None = None  # seeds the order of the documents; None: as they are in the file
 
 
 def find_shards(
@@ -58,15 +45,16 @@ def find_shards(
     encoding = _check_encoding(encoding)
     place = Path(path).expanduser()
     files = _list_files(place, key)
-    tables = [file for file in files if file.suffix.lower() in TABLES]
+    tables = [file for file in files if file.suffix.lower() in ENDINGS]
     if column is not None and not tables:
         raise DataError(
             f"task.column is {column!r}, but {key} is '{path}', which is plain text without columns; take task.column out"
         )
     shards = []
     for file in files:
-        with _readable(file):
-            shards += _shards_of(file, unit, column, encoding)
+        whole = Piece(file, Layout(encoding=encoding, keys="encoding"))
+        with explained(whole):
+            shards += _shards_of(whole, unit, column)
     if not shards:
         raise DataError(f"{key} is '{path}', in which there is nothing to read; give a file with at least one text")
     return shards
@@ -78,24 +66,21 @@ def read_shard(shard: Shard) -> list[str]:
     Raises:
         DataError: the file cannot be read, or a piece of it is not text.
     """
-    with _readable(shard.path):
-        if shard.form == "parquet":
-            texts: Sequence[str | None] = _read_parquet(shard)
-        elif shard.form in ("csv", "tsv"):
-            texts = _read_separated(shard)
-        elif shard.form == "jsonl":
-            texts = _read_jsonl(shard)
-        else:
-            text = _read_text(shard)
-            texts = [text] if shard.form == "file" else text.split("\n")
+    if shard.column is None:
+        text = read_text(shard.piece)
+        texts: Sequence[str | None] = [text] if shard.unit == "file" else text.split("\n")
+    else:
+        batches = read_batches(shard.piece, [shard.column], only_text=True)
+        columns = (batch[shard.column].cast(pa.large_string()) for batch in batches)
+        texts = [text for column in columns for text in column.to_pylist()]
     found = [stripped for text in texts if text and (stripped := text.strip())]
     if shard.order is None:
         return found
-    return [found[index] for index in np.random.default_rng([shard.order, shard.start]).permutation(len(found))]
+    return [found[index] for index in np.random.default_rng([shard.order, shard.piece.start]).permutation(len(found))]
 
 
 def held_out(text: str, share: float, seed: int) -> bool:
-    """Whether the text is among the `share` that is held out: the same answer for the same text, wherever it stands."""
+    """Whether the text is among the `share` that is held out: the same answer for the same text, wherever it is."""
     digest = hashlib.blake2b(text.encode(), digest_size=8, key=str(seed).encode()).digest()
     return int.from_bytes(digest, "big") < share * 2**64
 
@@ -111,7 +96,7 @@ def _check_encoding(encoding: str) -> str:
     name = codecs.lookup(encoding).name.removesuffix("-sig")
     if '\n"'.encode(name) != b'\n"':
         raise DataError(
-            f"task.encoding is {encoding!r}, in which a line's end is not one byte as in ASCII, so that a large file cannot be "
+            f"task.encoding is {encoding!r}, in which a line does not end in one byte as in ASCII, so that a large file cannot be "
             "cut into pieces; convert the files to utf-8"
         )
     return name
@@ -121,64 +106,45 @@ def _list_files(place: Path, key: str) -> list[Path]:
     if place.is_file():
         return [place]
     if not place.is_dir():
-        raise DataError(f"{key} is '{place}'; there is no such file or folder: give the path of one that holds texts")
+        raise DataError(f"{key} is '{place}'; there is no such file or folder: give the path of one with texts")
     files = [
         file
         for file in sorted(place.rglob("*"))
-        if file.suffix.lower() in (*PLAIN, *TABLES)
+        if file.suffix.lower() in (*PLAIN, *ENDINGS)
         and not any(part.startswith(".") for part in file.relative_to(place).parts)
         and file.is_file()
     ]
     if not files:
-        raise DataError(f"{key} is '{place}', which holds no file that ends in {', '.join((*PLAIN, *TABLES))}; add one")
+        raise DataError(f"{key} is '{place}', which has no file that ends in {', '.join((*PLAIN, *ENDINGS))}; add one")
     return files
 
 
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error}; check the path and its permissions") from None
-
-
-def _shards_of(path: Path, unit: Literal["line", "file"], column: str | None, encoding: str) -> list[Shard]:
-    size = path.stat().st_size
+def _shards_of(whole: Piece, unit: Literal["line", "file"], column: str | None) -> list[Shard]:
+    path, size = whole.path, whole.path.stat().st_size
     if size == 0:
         return []
-    ending = path.suffix.lower()
-    if ending not in TABLES:
+    if whole.form is None:
+        column = None
         bounds = [0, size] if unit == "file" else _cut_lines(path, size)
-        return [Shard(path, unit, start, end, None, encoding) for start, end in itertools.pairwise(bounds)]
-    if ending == ".parquet":
-        form: Form = "parquet"
-        bounds = _cut_row_groups(path, column)
-    elif ending == ".jsonl":
-        form = "jsonl"
-        keys = _first_keys(path, encoding)
-        if keys is None:
-            return []
-        _check_column(path, column, keys)
-        bounds = _cut_lines(path, size)
     else:
-        form = "csv" if ending == ".csv" else "tsv"
-        names, body = _read_header(path, SEPARATORS[ending], encoding)
-        _check_column(path, column, names)
-        bounds = _cut_records(path, body, size)
-    return [Shard(path, form, start, end, column, encoding) for start, end in itertools.pairwise(bounds)]
-
-
-def _check_column(path: Path, column: str | None, names: list[str]) -> None:
-    if column is None:
-        raise DataError(f"{path.name} has columns; set task.column to the one that holds the text: {', '.join(names)}")
-    if column not in names:
-        raise DataError(f"task.column is {column!r}, in {path.name} {no_such(column, names, 'column')}")
-    if names.count(column) > 1:
-        raise DataError(f"{path.name} has {names.count(column)} columns named {column!r}; rename all but one")
+        names = read_names(whole)
+        if not names:
+            return []
+        if column is None:
+            known = ", ".join(names)
+            raise DataError(f"{path.name} has columns; set task.column to the one with the text: {known}")
+        check_columns(path, [column], names, "; set task.column to the one with the text")
+        if whole.form == "parquet":
+            bounds = _cut_row_groups(path, column)
+        elif whole.form == "jsonl":
+            bounds = _cut_lines(path, size)
+        else:
+            bounds = _cut_records(replace(whole, start=find_body(whole)), size, len(names))
+    return [Shard(replace(whole, start=start, end=end), unit, column) for start, end in itertools.pairwise(bounds)]
 
 
 def _cut_lines(path: Path, size: int) -> list[int]:
-    """Where shards begin, and the end: each cut stands behind a line's end; only what is around the cuts is read."""
+    """Where shards begin, and the end: each cut is behind the end of a line; only what is around the cuts is read."""
     bounds = [0]
     with open(path, "rb") as file:
         while bounds[-1] + SHARD_BYTES < size:
@@ -189,38 +155,35 @@ def _cut_lines(path: Path, size: int) -> list[int]:
     return bounds if bounds[-1] == size else [*bounds, size]
 
 
-def _cut_records(path: Path, body: int, size: int) -> list[int]:
-    """The same for a table behind its header, where a line's end between double quotes ends no record."""
-    bounds, at, quotes = [body], body, 0
-    with open(path, "rb") as file:
-        file.seek(body)
-        while block := file.read(SCAN_BYTES):
-            if at + len(block) >= bounds[-1] + SHARD_BYTES:
-                codes = np.frombuffer(block, np.uint8)
-                lines = np.flatnonzero(codes == ord("\n"))
-                before = quotes + np.searchsorted(np.flatnonzero(codes == ord('"')), lines)
-                ends = at + 1 + lines[before % 2 == 0]
-                while (found := np.searchsorted(ends, bounds[-1] + SHARD_BYTES)) < len(ends):
-                    bounds.append(int(ends[found]))
-            quotes += block.count(b'"')
-            at += len(block)
+def _cut_records(body: Piece, size: int, width: int) -> list[int]:
+    """The same for a table behind its header, where the end of a line between double quotes does not end a record."""
+    bounds, at, quotes = [body.start], body.start, 0
+    for block in scan(body):
+        if at + len(block) >= bounds[-1] + SHARD_BYTES:
+            codes = np.frombuffer(block, np.uint8)
+            lines = np.flatnonzero(codes == ord("\n"))
+            before = quotes + np.searchsorted(np.flatnonzero(codes == ord('"')), lines)
+            ends = at + 1 + lines[before % 2 == 0]
+            while (found := np.searchsorted(ends, bounds[-1] + SHARD_BYTES)) < len(ends):
+                bounds.append(int(ends[found]))
+        quotes += block.count(b'"')
+        at += len(block)
     if quotes % 2:
+        check_records(body, width)
         raise DataError(
-            f"{path.name} has an odd number of double quotes, so a quoted field is never closed; close it, or write a quote "
-            "that is part of the text twice, in a field between quotes"
+            f"{body.path.name} has an odd number of double quotes, so that it cannot be cut into pieces; double each quote "
+            "that is part of the text, and put the field between quotes"
         )
     return bounds if bounds[-1] == size else [*bounds, size]
 
 
-def _cut_row_groups(path: Path, column: str | None) -> list[int]:
+def _cut_row_groups(path: Path, column: str) -> list[int]:
     """Row groups gathered until they pass the size of a shard; a single one is never cut."""
-    with _as_parquet(path) as file:
-        schema = file.schema_arrow
-        _check_column(path, column, schema.names)
-        kind = schema.field(column).type
+    with pa.parquet.ParquetFile(path) as file:
+        kind = file.schema_arrow.field(column).type
         if not _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind):
-            raise DataError(f"{path.name}: column {column!r} holds {kind}; give a column of text in task.column")
-        # the file's own numbering has nested columns spread out, so the place is found by name
+            raise DataError(f"{path.name}: column {column!r} has the type {kind}; give a column of text in task.column")
+        # the file's own numbering counts the parts of nested columns, so the place is found by name
         places = [index for index in range(len(file.schema)) if file.schema.column(index).path == column]
         bounds, size = [0], 0
         for group in range(file.num_row_groups):
@@ -233,135 +196,3 @@ def _cut_row_groups(path: Path, column: str | None) -> list[int]:
 
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-@contextmanager
-def _as_parquet(path: Path) -> Iterator[pa.parquet.ParquetFile]:
-    try:
-        with pa.parquet.ParquetFile(path) as file:
-            yield file
-    except pa.ArrowException as error:
-        raise DataError(f"{path.name} cannot be read as parquet: {_reason(error)}; write the file anew") from None
-
-
-def _reason(error: Exception) -> str:
-    return str(error).splitlines()[0].rstrip(".")
-
-
-def _read_parquet(shard: Shard) -> list[str | None]:
-    with _as_parquet(shard.path) as file:
-        table = file.read_row_groups(range(shard.start, shard.end), columns=[shard.column])
-        table.validate(full=True)
-        return table[shard.column].cast(pa.large_string()).to_pylist()
-
-
-def _read_header(path: Path, separator: str, encoding: str) -> tuple[list[str], int]:
-    """The columns' names, and where the rows begin."""
-    with open(path, "rb") as file:
-        header = _first_record(file)
-        if header.count(b'"') % 2:
-            raise DataError(f"{path.name} line 1: a quoted field is never closed in the header; close it")
-        shard = Shard(path, "file", 0, file.tell(), None, encoding)
-    text = _read_text(shard).strip("\r\n")
-    return next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [""]), shard.end
-
-
-def _first_record(file: BinaryIO) -> bytes:
-    record = b""
-    while len(record) < HEADER_BYTES and (line := file.readline(HEADER_BYTES)):
-        record += line
-        if record.strip() and record.count(b'"') % 2 == 0:
-            break
-    return record
-
-
-def _read_separated(shard: Shard) -> list[str]:
-    separator = SEPARATORS[f".{shard.form}"]
-    names, _ = _read_header(shard.path, separator, shard.encoding)
-    rows = _read_text(shard).encode()
-    # one block, for no record may reach over a block's end
-    read = pa.csv.ReadOptions(column_names=names, block_size=len(rows) + 1, use_threads=False)
-    parse = pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-    convert = pa.csv.ConvertOptions(include_columns=[shard.column], column_types={shard.column: pa.large_string()})
-    try:
-        table = pa.csv.read_csv(pa.BufferReader(rows), read_options=read, parse_options=parse, convert_options=convert)
-    except pa.ArrowInvalid as error:
-        raise DataError(
-            f"{shard.path.name}, counted from line {_line_at(shard, b'')}: {_reason(error)}; mend the separators and quotes"
-        ) from None
-    return table[shard.column].to_pylist()
-
-
-def _first_keys(path: Path, encoding: str) -> list[str] | None:
-    """The names in a file's first object; none if it has only white space."""
-    with open(path, "rb") as file:
-        line = next((line for line in iter(file.readline, b"") if line.strip()), b"")
-        shard = Shard(path, "jsonl", file.tell() - len(line), file.tell(), None, encoding)
-    return list(_parse_object(shard, _read_text(shard), 0)) if line else None
-
-
-def _read_jsonl(shard: Shard) -> list[str | None]:
-    lines = _read_text(shard).split("\n")
-    return [_text_of(shard, line, number) for number, line in enumerate(lines) if line.strip()]
-
-
-def _text_of(shard: Shard, line: str, number: int) -> str | None:
-    row = _parse_object(shard, line, number)
-    if shard.column not in row:
-        found = ", ".join(row) or "an empty object"
-        raise DataError(f"{_line_name(shard, number)}: no {shard.column!r}, only {found}; write it on each line")
-    text = row[shard.column]
-    if text is None:
-        return None
-    if not isinstance(text, str):
-        what = type(text).__name__
-        raise DataError(f"{_line_name(shard, number)}: {shard.column!r} holds a {what}, not text; write it in quotes")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise DataError(
-            f"{_line_name(shard, number)}: {shard.column!r} holds half of a character that JSON writes as two (a surrogate); "
-            "mend it or take it out"
-        ) from None
-    return text
-
-
-def _parse_object(shard: Shard, line: str, number: int) -> dict:
-    try:
-        row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = getattr(error, "msg", "nested too deeply")
-        raise DataError(f"{_line_name(shard, number)}: not JSON, {reason}; a line holds one object") from None
-    if not isinstance(row, dict):
-        raise DataError(f'{_line_name(shard, number)}: not an object; write {{"column": "text", …}} on each line')
-    return row
-
-
-def _read_text(shard: Shard) -> str:
-    """The shard's bytes, decoded; a byte order mark is left out."""
-    with open(shard.path, "rb") as file:
-        file.seek(shard.start)
-        data = file.read(shard.end - shard.start)
-    if shard.start == 0 and shard.encoding == "utf-8":
-        data = data.removeprefix(codecs.BOM_UTF8)
-    try:
-        return data.decode(shard.encoding)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{shard.path.name} line {_line_at(shard, data[: error.start])}: byte 0x{data[error.start]:02x} is not "
-            f"{shard.encoding}; set task.encoding to what the file is written in, for example 'latin-1'"
-        ) from None
-
-
-def _line_name(shard: Shard, number: int) -> str:
-    return f"{shard.path.name} line {_line_at(shard, b'') + number}"
-
-
-def _line_at(shard: Shard, before: bytes) -> int:
-    """The number of a line in its file, by what stands before it in its shard: a second pass, for errors alone."""
-    line, left = 1 + before.count(b"\n"), shard.start
-    with open(shard.path, "rb") as file:
-        while left > 0 and (block := file.read(min(left, SCAN_BYTES))):
-            line += block.count(b"\n")
-            left -= len(block)
-    return line

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from datasets import Dataset
 
 from plankwise.data._tokens import CUT, Encoder, encoder_of, hash_table
+from plankwise.data.mapped import cache_folder, explain_cache, gather, in_batches
 from plankwise.files import whole_file
-from plankwise.tasks._mapped import cache_folder, explain_cache, gather, in_batches
 
-CHUNK = 2_000  # texts tokenised at once
+CHUNK = 2_000  # texts tokenised together
 WORD_CHUNK = 16_384  # the same where each different word is tokenised once, if texts are short
 WORD_CHUNK_BYTES = 4 << 20
 ROW = "row"  # the key of an example's place among all
-MANY_ROWS = 10_000  # from which on it pays to find out whether the tokenizer works word by word
+MANY_ROWS = 10_000  # from here on it is worth finding out whether the tokenizer works word by word
 CACHED_ROWS = 100_000  # a table of at least as many rows is encoded into the cache
 BATCH_TOKENS = 1 << 18  # written at once, so that the file has few batches
 
@@ -43,8 +43,8 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Blocks(Encoded):
-    """Blocks of tokens without the special ones, as `data.blocks` writes them; what makes batches adds those."""
+class TokenSequences(Encoded):
+    """Sequences of tokens without the special ones, as `data.sequences` writes them; what makes batches adds those."""
 
 
 def encode(

@@ -1,7 +1,7 @@
-"""From token blocks to a batch for a language model: special tokens, masks, pairs, padding.
+"""From token sequences to a batch for a language model: special tokens, masks, pairs, padding.
 
-Which tokens are hidden depends on the seed, the epoch and the block alone: not on the batch that a block is in, nor on where a
-run was resumed. For evaluation there is one mask a block, always the same.
+Which tokens are hidden depends only on the seed, the epoch and the sequence, not on the batch that it is in or on where a run was
+resumed. For evaluation each sequence has one mask, always the same.
 """
 
 from collections.abc import Callable
@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from transformers import BatchEncoding
 
-from plankwise.data.blocks import Frame, frame_of
 from plankwise.data.encode import ROW
-from plankwise.families._language import PAIR
+from plankwise.data.sequences import Frame, frame_of
+from plankwise.models.language import PAIR
 
 Aim = Literal["mlm", "mlm+nsp", "mlm+sop", "clm"]
 IGNORED = -100  # the label of a token that is not predicted, as everywhere in transformers
-EVALUATION = 2**31  # stands where the epoch does
-TRIES = 20  # draws of a block from another text before any is taken
+EVALUATION = 2**31  # in place of the epoch
+TRIES = 20  # draws of a sequence before one of the same text is accepted
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Masking:
 
 @dataclass(frozen=True)
 class Batcher:
-    """Makes batches of blocks for one objective."""
+    """Makes batches of sequences for one objective."""
 
     tokenizer: Any
     objective: Aim
     masking: Masking
-    length: int  # tokens of a block at most, special ones included
-    blocks: Any = None  # all of them, where a second part may come from another text
+    length: int  # tokens of a sequence at most, special ones included
+    sequences: Any = None  # all of them, where a second part may come from another text
     epoch: Callable[[], int] | None = None  # none: for evaluation
     frame: Frame = field(init=False)
 
@@ -50,21 +50,21 @@ class Batcher:
         object.__setattr__(self, "_special", special)
         object.__setattr__(self, "_words", np.flatnonzero(~special))
 
-    def __call__(self, blocks: list[dict]) -> BatchEncoding:
-        """The model's inputs and labels; each block has the columns of `data.blocks` and its `row`."""
-        made = [self._make(block) for block in blocks]
+    def __call__(self, sequences: list[dict]) -> BatchEncoding:
+        """The model's inputs and labels; each sequence has the columns of `data.sequences` and its `row`."""
+        made = [self._make(sequence) for sequence in sequences]
         batch = _inputs(self.tokenizer, [item[0] for item in made], [item[2] for item in made])
         batch["labels"] = _pad([item[1] for item in made], IGNORED)
         if "+" in self.objective:
             batch[PAIR] = torch.tensor([item[3] for item in made])
-        batch[ROW] = torch.tensor([block[ROW] for block in blocks])
+        batch[ROW] = torch.tensor([sequence[ROW] for sequence in sequences])
         return batch
 
-    def _make(self, block: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    def _make(self, sequence: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """Token ids, labels, token types, and whether the second part does not follow the first."""
         epoch = EVALUATION if self.epoch is None else self.epoch()
-        chance = np.random.default_rng([self.masking.seed, epoch, block[ROW]])
-        parts, other = self._parts(block, chance)
+        chance = np.random.default_rng([self.masking.seed, epoch, sequence[ROW]])
+        parts, other = self._parts(sequence, chance)
         ids, starts, types = _framed(self.frame, parts)
         if self.objective == "clm":
             return ids, ids, types, other
@@ -72,9 +72,9 @@ class Batcher:
         labels = np.where(hidden, ids, IGNORED)
         return self._hide(ids, hidden, chance), labels, types, other
 
-    def _parts(self, block: dict, chance: np.random.Generator) -> tuple[list["Part"], int]:
+    def _parts(self, sequence: dict, chance: np.random.Generator) -> tuple[list["Part"], int]:
         """One part, or two, each as token ids and word starts; and whether the second does not follow the first."""
-        first, second = _split(block)
+        first, second = _split(sequence)
         if second is None:
             return [first], 0
         other = int(chance.random() < 0.5)
@@ -83,8 +83,8 @@ class Batcher:
         if self.objective == "mlm+sop":
             return [second, first], 1
         for _ in range(TRIES):
-            drawn = self.blocks[int(chance.integers(len(self.blocks)))]
-            if drawn["text"] != block["text"]:
+            drawn = self.sequences[int(chance.integers(len(self.sequences)))]
+            if drawn["text"] != sequence["text"]:
                 break
         _, foreign = _split(drawn)
         assert foreign is not None
@@ -117,12 +117,12 @@ class Batcher:
         return np.where(hidden & (fate >= 0.9), drawn, ids)
 
 
-def pad_blocks(tokenizer: Any, frame: Frame, blocks: list[dict]) -> BatchEncoding:
-    """The blocks as they are, as a model's inputs; a pair's second part follows its first."""
-    made = [_framed(frame, [part for part in _split(block) if part is not None]) for block in blocks]
+def pad_sequences(tokenizer: Any, frame: Frame, sequences: list[dict]) -> BatchEncoding:
+    """The sequences as they are, as a model's inputs; a pair's second part follows its first."""
+    made = [_framed(frame, [part for part in _split(sequence) if part is not None]) for sequence in sequences]
     batch = _inputs(tokenizer, [ids for ids, _, _ in made], [types for _, _, types in made])
-    if ROW in blocks[0]:
-        batch[ROW] = torch.tensor([block[ROW] for block in blocks])
+    if ROW in sequences[0]:
+        batch[ROW] = torch.tensor([sequence[ROW] for sequence in sequences])
     return batch
 
 
@@ -151,11 +151,11 @@ def _inputs(tokenizer: Any, ids: list[np.ndarray], types: list[np.ndarray]) -> B
     return BatchEncoding(batch)
 
 
-def _split(block: dict) -> tuple[Part, Part | None]:
-    ids, starts = np.asarray(block["input_ids"], np.int64), np.asarray(block["starts"], bool)
-    if "cut" not in block:
+def _split(sequence: dict) -> tuple[Part, Part | None]:
+    ids, starts = np.asarray(sequence["input_ids"], np.int64), np.asarray(sequence["starts"], bool)
+    if "cut" not in sequence:
         return (ids, starts), None
-    cut = block["cut"]
+    cut = sequence["cut"]
     return (ids[:cut], starts[:cut]), (ids[cut:], starts[cut:])
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from sklearn.model_selection import train_test_split
 
 from plankwise.data.clean import Dropped, clean
+from plankwise.data.mapped import pick
+from plankwise.data.source import Source, TaskOptions
 from plankwise.errors import DataError
-from plankwise.tasks._mapped import pick
-from plankwise.tasks._source import Source, TaskOptions
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,7 @@ class Prepared:
 
 
 def split(labels: np.ndarray, share: float, *, stratified: bool, seed: int, names: tuple[str, ...] = ()) -> np.ndarray:
-    """Which rows are dev (N,): `share` of them, by class if stratified; the others are train.
-
-    `names` are the classes', for errors. The rows are those that scikit-learn's `train_test_split` draws by the same seed.
+    """Which rows are dev (N,): `share` of them, by class if stratified; the others are train. `names` are the classes'.
 
     Raises:
         DataError: too few rows, in all or of one class.
@@ -34,42 +33,21 @@ def split(labels: np.ndarray, share: float, *, stratified: bool, seed: int, name
     num_rows = len(labels)
     if num_rows < 2:
         raise DataError(f"train has {num_rows} row, too few to split dev off; add examples, or give a dev set")
-    num_dev = min(max(1, round(num_rows * share)), num_rows - 1)
-    chance = np.random.RandomState(seed % 2**32)
+    if stratified:
+        _check_classes(labels, share, names)
+    _, dev = train_test_split(
+        np.arange(num_rows),
+        test_size=min(max(1, round(num_rows * share)), num_rows - 1),
+        random_state=seed % 2**32,
+        stratify=labels if stratified else None,
+    )
     in_dev = np.zeros(num_rows, dtype=bool)
-    if not stratified:
-        in_dev[chance.permutation(num_rows)[:num_dev]] = True
-        return in_dev
-    counts = _check_classes(labels, share, names)
-    train_counts = _apportion(counts, num_rows - num_dev, chance)
-    dev_counts = _apportion(counts - train_counts, num_dev, chance)
-    by_class = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
-    for rows, num_train, num_chosen in zip(by_class, train_counts, dev_counts, strict=True):
-        in_dev[rows[chance.permutation(len(rows))[num_train : num_train + num_chosen]]] = True
+    in_dev[dev] = True
     return in_dev
 
 
-def _apportion(counts: np.ndarray, total: int, chance: np.random.RandomState) -> np.ndarray:
-    """How many of each class's rows to draw for `total` of all: its share rounded down, the rest by largest remainder.
-
-    Lots decide between equal remainders, drawn once for each of them so that the same seed goes on giving the same split.
-    """
-    exact = counts / counts.sum() * total
-    drawn = np.floor(exact)
-    remainders = exact - drawn
-    missing = int(total - drawn.sum())
-    for remainder in np.unique(remainders)[::-1]:
-        if missing <= 0:
-            break
-        (equal,) = np.nonzero(remainders == remainder)
-        winners = chance.choice(equal, size=min(len(equal), missing), replace=False)
-        drawn[winners] += 1
-        missing -= len(winners)
-    return drawn.astype(int)
-
-
-def _check_classes(labels: np.ndarray, share: float, names: tuple[str, ...]) -> np.ndarray:
-    """The number of rows of each class, once it is sure that they can be split."""
+def _check_classes(labels: np.ndarray, share: float, names: tuple[str, ...]) -> None:
+    """scikit-learn refuses the same, without the classes' names or what to do."""
     found, counts = np.unique(labels, return_counts=True)
     if counts.min() < 2:
         rare = int(found[counts.argmin()])
@@ -84,13 +62,13 @@ def _check_classes(labels: np.ndarray, share: float, names: tuple[str, ...]) -> 
             f"task.dev_share is {share}, which leaves {len(labels) - num_dev} rows for train and {num_dev} for dev, "
             f"one of them fewer than the {len(found)} classes; change it, add examples, or give a dev set"
         )
-    return counts
 
 
 def limit(labels: np.ndarray, n: int, *, stratified: bool, seed: int) -> np.ndarray:
     """Which rows are drawn by the seed (N,), `n` at most; a smaller `n` draws a subset of what a larger one draws.
 
-    If stratified, classes keep their shares, and each keeps at least one row if `n` allows.
+    If stratified, classes keep their shares, and each keeps at least one row if `n` allows. What scikit-learn draws for a
+    smaller number is not a subset of what it draws for a larger one.
     """
     num_rows = len(labels)
     chosen = np.full(num_rows, num_rows <= n)

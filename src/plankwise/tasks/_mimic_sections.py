@@ -2,7 +2,7 @@
 
 A heading leads its line and ends in a colon. Inside a section such lines are common too (`HEENT: clear` in an examination), so
 what ends a section is a heading that is kept itself, one with a word of LATER in it, or any of several capitalised words after
-an empty line. Where that is wrong it mostly cuts too much: what happened in hospital would give the answer away.
+an empty line. Where that is wrong it mostly cuts too much: what happened in hospital would reveal the answer.
 """
 
 import re

@@ -1,8 +1,8 @@
 """GermEval 2019 task 2: offensive language in German tweets, from your copy of the organisers' files.
 
-Struß et al. 2019; subtask 1 asks for offence or not (`coarse`), subtask 2 for the kind of offence (`fine`). A quotation mark is
-part of a tweet, so there are 7,026 of them, none twice; whoever takes it for the start of a quoted field gets 7,011, for one that
-is never closed swallows 15 lines.
+Struß et al. 2019; subtask 1 asks for offence or not (`coarse`), subtask 2 for the kind of offence (`fine`). Quotation marks are
+part of the tweets, so there are 7,026 tweets, no two alike. A reader that takes a mark for the start of a quoted field finds only
+7,011: one mark is never closed, and 15 lines become part of its field.
 """
 
 from fnmatch import fnmatchcase
@@ -12,12 +12,14 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import Field
 
+from plankwise.data.pieces import Layout
+from plankwise.data.source import Source, TaskOptions
+from plankwise.data.tables import encode_classes, listed, read_table
 from plankwise.errors import DataError
-from plankwise.tasks._source import Source, TaskOptions
-from plankwise.tasks._tables import Layout, encode_classes, listed, read_table
 
+KIND = "labels"
 TRAIN, GOLD = "germeval2019*training*subtask1_2*.txt", "germeval2019*gold*subtask1_2*.txt"  # in lower case
-LAYOUT = Layout("\t", header=False, quoting=False)
+LAYOUT = Layout("\t", header=False, quoting=False, keys="none")
 TEXT, COLUMNS = "0", {"coarse": "1", "fine": "2"}
 LABELS = {"coarse": ("OTHER", "OFFENSE"), "fine": ("OTHER", "PROFANITY", "INSULT", "ABUSE")}
 

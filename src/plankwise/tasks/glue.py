@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
+from plankwise.data.pieces import Layout
+from plankwise.data.source import Source, TaskOptions
+from plankwise.data.tables import encode_classes, encode_numbers, listed, read_table
 from plankwise.errors import DataError
 from plankwise.files import write_text
-from plankwise.tasks._source import Source, TaskOptions
-from plankwise.tasks._tables import Layout, encode_classes, encode_numbers, listed, read_table
 
+KIND = "labels"
 HUB = "nyu-mll/glue"
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
@@ -188,7 +190,7 @@ def _read_columns(path: Path, columns: Sequence[str], subset: Subset, *, test: b
 
 def _layout(subset: Subset, *, test: bool = False) -> Layout:
     """Every id counts in a test file, so a malformed line in one is an error."""
-    return Layout("\t", subset.header or test, quoting=False, skip_ragged=subset.skip_ragged and not test)
+    return Layout("\t", subset.header or test, quoting=False, skip_ragged=subset.skip_ragged and not test, keys="none")
 
 
 def _read_labelled(path: Path, subset: Subset) -> pa.Table:
@@ -224,7 +226,9 @@ def _read_raw_mrpc(folder: Path) -> tuple[pa.Table, dict[str, pa.Table]]:
     dev_ids = folder / MRPC_DEV_IDS
     if not dev_ids.is_file():
         return examples, {}
-    listed_ids = read_table(dev_ids, ("0", "1"), Layout("\t", header=False, quoting=False), key="task.folder")
+    listed_ids = read_table(
+        dev_ids, ("0", "1"), Layout("\t", header=False, quoting=False, keys="none"), key="task.folder"
+    )
     wanted = pc.binary_join_element_wise(listed_ids["0"], listed_ids["1"], " ").combine_chunks()
     in_dev = pc.is_in(pc.binary_join_element_wise(table[numbers[0]], table[numbers[1]], " "), value_set=wanted)
     return examples.filter(pc.invert(in_dev)), {"dev": examples.filter(in_dev)}

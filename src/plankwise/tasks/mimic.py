@@ -7,24 +7,23 @@ the thesis, dev is split off by admission, so other stays of a patient may be in
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 from pydantic import Field, field_validator
 
+from plankwise.data.formats import check_columns, read_batches, read_names
+from plankwise.data.pieces import Layout, Piece
+from plankwise.data.source import Source, TaskOptions
 from plankwise.errors import ConfigError, DataError
-from plankwise.kinds import no_such
 from plankwise.tasks._mimic_sections import KNOWN_AT_ADMISSION, cut, name_section
-from plankwise.tasks._source import Source, TaskOptions
 
+KIND = "labels"
 ADMISSIONS = ("HADM_ID", "HOSPITAL_EXPIRE_FLAG")
 NOTES = ("ROW_ID", "HADM_ID", "CHARTDATE", "CATEGORY", "DESCRIPTION", "ISERROR", "TEXT")
-BLOCK_BYTES = 16 << 20  # of a file, read at once; no single note may be longer
 
 
 class Options(TaskOptions):
@@ -105,7 +104,7 @@ def _read_admissions(path: Path) -> pa.Table:
         row = pc.index(pc.is_null(codes), True).as_py()
         raise DataError(
             f"{path.name}: HOSPITAL_EXPIRE_FLAG of HADM_ID {ids[row]} is {columns['HOSPITAL_EXPIRE_FLAG'][row].as_py()!r}, "
-            "but 0 (survived) or 1 (died) is needed; mend it, or fetch the file again"
+            "but 0 (survived) or 1 (died) is needed; fix it, or fetch the file again"
         )
     if pc.count_distinct(ids).as_py() < len(ids):
         raise DataError(
@@ -136,8 +135,16 @@ def _read_letters(path: Path, admissions: pa.ChunkedArray, kept: frozenset[str])
         rows = batch.filter(wanted)
         texts = pa.array([cut(text.as_py(), kept) for text in rows["TEXT"]], pa.string())
         filled = pc.not_equal(texts, "")
-        found.append(pa.table([ids.filter(wanted), rows["CHARTDATE"], rows["ROW_ID"], filled, texts], schema=schema))
+        numbers = _row_numbers(path, rows["ROW_ID"])
+        found.append(pa.table([ids.filter(wanted), rows["CHARTDATE"], numbers, filled, texts], schema=schema))
     return pa.concat_tables(found) if found else schema.empty_table()
+
+
+def _row_numbers(path: Path, column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path.name}: ROW_ID must be a whole number ({error}); fetch the file again") from None
 
 
 def _last_of_each(letters: pa.Table) -> pa.Table:
@@ -154,24 +161,8 @@ def _as_key(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 def _stream(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The columns, batch after batch, under the names asked for; the file may have them in lower case."""
-    parse = pa.csv.ParseOptions(newlines_in_values=True)
-    block = pa.csv.ReadOptions(block_size=BLOCK_BYTES)
-    with _explained(path):
-        with pa.csv.open_csv(path, read_options=block, parse_options=parse) as reader:
-            written = {name.strip().upper(): name for name in reader.schema.names}
-        for name in columns:
-            if name not in written:
-                raise DataError(f"{path.name}, column {name!r}: {no_such(name, written, 'column')}")
-        types = {written[name]: pa.int64() if name == "ROW_ID" else pa.string() for name in columns}
-        convert = pa.csv.ConvertOptions(include_columns=list(types), column_types=types)
-        with pa.csv.open_csv(path, read_options=block, parse_options=parse, convert_options=convert) as reader:
-            for batch in reader:
-                yield batch.rename_columns(list(columns))
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path.name} cannot be read as csv: {error}; fetch the file again") from None
+    piece = Piece(path, Layout(",", keys="none"))
+    written = {name.strip().upper(): name for name in read_names(piece)}
+    check_columns(path, columns, list(written), "; fetch the file again")
+    for batch in read_batches(piece, [written[name] for name in columns]):
+        yield batch.rename_columns(list(columns))

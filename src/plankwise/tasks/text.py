@@ -12,6 +12,8 @@ from plankwise import config
 from plankwise.errors import ConfigError, DataError
 from plankwise.tasks.table import read_encoding
 
+KIND = "text"
+
 
 class Options(config.Options):
     name: Literal["text"] = Field("text", description="the kind of task")
@@ -26,7 +28,7 @@ class Options(config.Options):
     )
     pack: bool = Field(
         True,
-        description="join documents into blocks of max_length; if false, a block a document; pairs are never packed",
+        description="join documents into sequences of max_length; if false, one sequence per document; pairs are never packed",
     )
     mask_share: float = Field(0.15, gt=0, lt=1, description="of the tokens, to be predicted")
     mask_seed: int = Field(0, ge=0, description="seeds the masks alone")

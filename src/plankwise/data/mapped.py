@@ -54,17 +54,17 @@ def gather(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     Raises:
         RunError: they are large, and the cache cannot be written.
     """
-    held: list[pa.RecordBatch] = []
+    kept: list[pa.RecordBatch] = []
     size, stream = 0, iter(batches)
     for batch in stream:
-        held.append(batch)
+        kept.append(batch)
         size += batch.nbytes
         if size > MEMORY_BYTES:
-            return _spill(held, stream, schema)
-    return pa.Table.from_batches(held, schema)
+            return _spill(kept, stream, schema)
+    return pa.Table.from_batches(kept, schema)
 
 
-def _spill(held: list[pa.RecordBatch], stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+def _spill(kept: list[pa.RecordBatch], stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     with explain_cache():
         folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,9 +73,9 @@ def _spill(held: list[pa.RecordBatch], stream: Iterator[pa.RecordBatch], schema:
     try:
         with explain_cache():
             writer = pa.ipc.new_stream(name, schema)
-            for batch in held:
+            for batch in kept:
                 writer.write_batch(batch)
-        held.clear()
+        kept.clear()
         for batch in stream:
             with explain_cache():
                 writer.write_batch(batch)
@@ -83,7 +83,7 @@ def _spill(held: list[pa.RecordBatch], stream: Iterator[pa.RecordBatch], schema:
             writer.close()
         return map_table(Path(name))
     finally:
-        with suppress(OSError):  # not every system takes the name from a file that is in use
+        with suppress(OSError):  # not every system can remove a file that is in use
             os.unlink(name)
 
 
@@ -116,7 +116,7 @@ def in_batches(table: pa.Table, rows: int | None = None) -> Iterator[tuple[int, 
 
 
 def find_first(chunks: Sequence[pa.Array], fits: Callable[[pa.Array], pa.Array]) -> int:
-    """The first row of all chunks that fits, or -1; what `fits` makes is held for one chunk at a time."""
+    """The first row, of all chunks, that fits, or -1; what `fits` returns is in memory for one chunk at a time."""
     start = 0
     for chunk in chunks:
         row: int = pc.index(fits(chunk), True).as_py()

@@ -59,3 +59,9 @@ class Source:
 
 def _map_labels(table: pa.Table, new: pa.Array) -> pa.Table:
     return table.set_column(table.column_names.index("label"), "label", new.take(table["label"].combine_chunks()))
+
+
+def texts_of(table: pa.Table) -> list[tuple[str, ...]]:
+    """The texts, or pairs of texts, in a table's rows."""
+    columns = [table[name].to_pylist() for name in ("text", "text_pair") if name in table.column_names]
+    return list(zip(*columns, strict=True))

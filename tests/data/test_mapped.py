@@ -2,9 +2,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from plankwise.data import mapped as module
+from plankwise.data.mapped import gather, in_batches, pick
 from plankwise.errors import RunError
-from plankwise.tasks import _mapped, table
-from plankwise.tasks._mapped import gather, in_batches, pick
+from plankwise.tasks import table
 
 TABLE = pa.table({"text": [f"text {row}" for row in range(50)], "label": list(range(50))})
 
@@ -12,9 +13,9 @@ TABLE = pa.table({"text": [f"text {row}" for row in range(50)], "label": list(ra
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
     """Every table is large; the cache is a folder of its own."""
-    monkeypatch.setattr(_mapped, "MEMORY_BYTES", 100)
-    monkeypatch.setattr(_mapped, "BATCH_ROWS", 7)
-    monkeypatch.setattr(_mapped, "RELEASE_BYTES", 200)
+    monkeypatch.setattr(module, "MEMORY_BYTES", 100)
+    monkeypatch.setattr(module, "BATCH_ROWS", 7)
+    monkeypatch.setattr(module, "RELEASE_BYTES", 200)
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     return tmp_path / "cache" / "plankwise"
 
@@ -28,7 +29,7 @@ def test_a_large_table_is_mapped_and_leaves_no_file(cache):
 
 
 def test_a_small_table_needs_no_cache(cache, monkeypatch):
-    monkeypatch.setattr(_mapped, "MEMORY_BYTES", 10_000)
+    monkeypatch.setattr(module, "MEMORY_BYTES", 10_000)
     assert gather(TABLE.to_batches(), TABLE.schema).equals(TABLE)
     assert not cache.exists()
 
@@ -80,7 +81,7 @@ def test_a_large_file_gives_the_same_source_as_a_small_one(cache, tmp_path, monk
         pa.parquet.write_table(pa.table(columns), file)
     options = table.Options(train=str(file), text="text", label="label")
     mapped = table.read(options)
-    monkeypatch.setattr(_mapped, "MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "MEMORY_BYTES", 1 << 20)
     assert mapped.train.equals(table.read(options).train)
     assert mapped.train["label"].to_pylist() == [row % 2 for row in range(40)]
     assert list(cache.iterdir()) == []

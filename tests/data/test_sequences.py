@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import BatchEncoding, PreTrainedTokenizer, PreTrainedTokenizerFast
 
-from plankwise.data import blocks as module
 from plankwise.data import corpus
-from plankwise.data.blocks import Frame, frame_of, open_blocks, write_blocks
+from plankwise.data import sequences as module
 from plankwise.data.corpus import find_shards
-from plankwise.data.encode import Blocks
+from plankwise.data.encode import TokenSequences
+from plankwise.data.sequences import Frame, frame_of, open_sequences, write_sequences
 from plankwise.errors import ConfigError, DataError
 
 SPECIAL = ["<pad>", "<unk>", "<cls>", "<sep>", "<mask>", "<eos>"]
@@ -57,15 +57,15 @@ class Slow(PreTrainedTokenizer):
 
 @pytest.fixture
 def write(tmp_path, tokenizer):
-    """Writes lines as blocks, in shards of a few lines; gives what was written and the rows."""
+    """Writes lines as sequences, in shards of a few lines; gives what was written and the rows."""
 
     def run(lines, *, tokenizer=tokenizer, unit="line", keep=lambda text: True, **options):
         folder = tmp_path / "texts"
         folder.mkdir(exist_ok=True)
         (folder / "a.txt").write_text("\n".join(lines) + "\n", "utf-8")
         shards = find_shards(str(folder), unit=unit, column=None, key="task.path")
-        written = write_blocks(shards, tokenizer, tmp_path / "blocks.arrow", keep=keep, **options)
-        opened = open_blocks(tmp_path / "blocks.arrow")
+        written = write_sequences(shards, tokenizer, tmp_path / "sequences.arrow", keep=keep, **options)
+        opened = open_sequences(tmp_path / "sequences.arrow")
         assert written.blocks == len(opened.dataset) == len(opened.lengths)
         assert written.tokens == sum(opened.lengths)
         return written, opened.dataset.to_list()
@@ -131,7 +131,7 @@ def test_a_tokenizer_that_knows_no_word_is_refused():
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(TEXTS, st.integers(4, 12))
-def test_packed_blocks_joined_are_the_texts_with_separators(write, tokenizer, small, texts, length):
+def test_packed_sequences_joined_are_the_texts_with_separators(write, tokenizer, small, texts, length):
     written, rows = write([" ".join(text) for text in texts], length=length, form="packed")
     whole = [tokenizer(" ".join(text), add_special_tokens=False)["input_ids"] for text in texts]
     filled = [text for text in whole if text]
@@ -164,7 +164,7 @@ def test_without_a_separator_texts_stand_on_end(write):
     assert words_of(rows) == ["a b"]
 
 
-def test_single_blocks_are_texts_cut_to_the_length(write, small):
+def test_single_sequences_are_texts_cut_to_the_length(write, small):
     written, rows = write(["a b c d e f g h a b", "a", "\u200b", "a b c d", "dxy bx cx"], length=6, form="single")
     assert words_of(rows) == ["a b c d", "a", "a b c d", "d ##x ##y b"]
     assert (written.texts, written.cut, written.dropped, written.tokens) == (4, 2, 1, 13)
@@ -176,7 +176,7 @@ def test_a_tokenizer_without_words_marks_every_token(write):
     assert rows[0]["starts"] == [True, True, True]
 
 
-def test_pair_blocks_are_cut_at_the_sentence_end_nearest_the_middle(write):
+def test_pair_sequences_are_cut_at_the_sentence_end_nearest_the_middle(write):
     written, rows = write(["a b c. d! e f… g", "a. b"], length=16, form="pair")
     assert words_of(rows) == ["a b c . d ! e f … g", "a . b"]
     assert [row["cut"] for row in rows] == [4, 2]
@@ -184,7 +184,7 @@ def test_pair_blocks_are_cut_at_the_sentence_end_nearest_the_middle(write):
     assert (written.texts, written.dropped, written.complete) == (2, 0, True)
 
 
-def test_sentences_are_gathered_into_blocks_that_have_room(write):
+def test_sentences_are_gathered_into_sequences_that_have_room(write):
     _, rows = write(["a b. c d. e. f. g h. a b c d e."], length=11, form="pair")
     assert words_of(rows) == ["a b . c d . e .", "f . g h ."]
     assert [row["cut"] for row in rows] == [3, 2]
@@ -199,7 +199,7 @@ def test_sentences_are_gathered_into_blocks_that_have_room(write):
         ("a. b b b b b b b.", "a . b b b b", 2),
     ],
 )
-def test_neighbours_too_long_for_a_block_share_it(write, text, wanted, cut):
+def test_neighbours_too_long_for_a_sequence_share_it(write, text, wanted, cut):
     _, rows = write([text], length=9, form="pair")
     assert words_of(rows) == [wanted]
     assert rows[0]["cut"] == cut
@@ -231,19 +231,19 @@ def test_only_texts_that_are_wanted_are_used(write):
 
 
 @pytest.mark.parametrize("form", ["packed", "single", "pair"])
-def test_it_stops_at_a_number_of_blocks_and_reads_no_further(write, small, monkeypatch, form):
+def test_it_stops_at_a_number_of_sequences_and_reads_no_further(write, small, monkeypatch, form):
     seen = []
     monkeypatch.setattr(module, "read_shard", lambda shard: seen.append(shard) or corpus.read_shard(shard))
     lines = ["a b. c d." for _ in range(100)]
-    written, rows = write(lines, length=9, form=form, most_blocks=4)
+    written, rows = write(lines, length=9, form=form, most_sequences=4)
     assert len(rows) == written.blocks == 4
     assert not written.complete
-    assert written.texts == 4  # a text and its separator are 7 tokens, as long as a block
+    assert written.texts == 4  # a text and its separator are 7 tokens, as long as a sequence
     assert len(seen) <= 2
 
 
-def test_a_text_behind_the_last_block_is_not_counted(write):
-    written, rows = write(["a b c", "d e f"], length=6, form="packed", most_blocks=1)
+def test_a_text_behind_the_last_sequence_is_not_counted(write):
+    written, rows = write(["a b c", "d e f"], length=6, form="packed", most_sequences=1)
     assert words_of(rows) == ["a b c <sep>"]
     assert written.texts == 1
 
@@ -259,47 +259,47 @@ def test_it_stops_at_a_number_of_texts_that_are_used(write, small, form):
 
 @pytest.mark.parametrize("most", [None, 7])
 @pytest.mark.parametrize("form", ["packed", "single"])
-def test_progress_gets_the_number_of_new_blocks(write, small, form, most):
+def test_progress_gets_the_number_of_new_sequences(write, small, form, most):
     seen = []
-    written, _ = write(["a b c d"] * 20, length=6, form=form, most_blocks=most, progress=seen.append)
+    written, _ = write(["a b c d"] * 20, length=6, form=form, most_sequences=most, progress=seen.append)
     assert sum(seen) == written.blocks
     assert len(seen) > 1
 
 
-def test_a_corpus_without_tokens_gives_a_file_without_blocks(write):
+def test_a_corpus_without_tokens_gives_a_file_without_sequences(write):
     written, rows = write(["\u200b"], length=8, form="packed")
     assert (written.blocks, written.texts, written.dropped, rows) == (0, 0, 1, [])
 
 
-def test_blocks_are_read_through_a_memory_map_with_their_lengths(write, tmp_path, small):
+def test_sequences_are_read_through_a_memory_map_with_their_lengths(write, tmp_path, small):
     write(["a b c", "a", "a b"] * 30, length=8, form="single")
-    opened = open_blocks(tmp_path / "blocks.arrow")
-    assert isinstance(opened, Blocks)
+    opened = open_sequences(tmp_path / "sequences.arrow")
+    assert isinstance(opened, TokenSequences)
     assert isinstance(opened.lengths, np.ndarray)
     assert opened.lengths.dtype == np.int32
     assert opened.lengths.tolist() == [3, 1, 2] * 30
     assert opened.dataset[89]["input_ids"] == ids("a b")
-    assert opened.dataset.cache_files == [{"filename": str(tmp_path / "blocks.arrow")}]  # empty if it were in memory
-    with pa.ipc.open_stream(str(tmp_path / "blocks.arrow")) as stream:
+    assert opened.dataset.cache_files == [{"filename": str(tmp_path / "sequences.arrow")}]  # empty if it were in memory
+    with pa.ipc.open_stream(str(tmp_path / "sequences.arrow")) as stream:
         assert 5 < len(list(stream)) < 30
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), DataError("x")])
 def test_what_ends_half_way_leaves_the_old_file_and_nothing_else(write, tmp_path, small, error):
     write(["a"], length=8, form="single")
-    before = (tmp_path / "blocks.arrow").read_bytes()
+    before = (tmp_path / "sequences.arrow").read_bytes()
 
     seen = []
 
-    def stop(blocks):
-        seen.append(blocks)
+    def stop(sequences):
+        seen.append(sequences)
         if len(seen) > 10:
             raise error
 
     with pytest.raises(type(error)):
         write(["a b c d"] * 50, length=8, form="single", progress=stop)
-    assert (tmp_path / "blocks.arrow").read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["blocks.arrow", "texts"]
+    assert (tmp_path / "sequences.arrow").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sequences.arrow", "texts"]
 
 
 @pytest.mark.parametrize(("form", "special"), [("packed", 2), ("single", 2), ("pair", 3)])

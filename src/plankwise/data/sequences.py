@@ -1,6 +1,6 @@
-"""Blocks of tokens in one Arrow file, made chunk by chunk and read through a memory map: no corpus is too large.
+"""Sequences of tokens in one Arrow file, made chunk by chunk and read through a memory map: no corpus is too large.
 
-A block holds no special tokens except separators between packed documents; what makes batches adds the others.
+A sequence has no special tokens except separators between packed documents; what makes batches adds the others.
 """
 
 import itertools
@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from datasets import Dataset
 
 from plankwise.data.corpus import Shard, read_shard
-from plankwise.data.encode import CHUNK, Blocks
+from plankwise.data.encode import CHUNK, TokenSequences
 from plankwise.errors import ConfigError
 from plankwise.files import whole_file
 
 CHUNK_CHARACTERS = 1 << 20  # tokenised at once, however few texts they are
 PIECE_CHARACTERS = 100_000  # a longer text is tokenised in pieces
 BATCH_TOKENS = 1 << 20  # written at once, so that the file has few batches
-LEAST = 2  # tokens of the last packed block, if it is to be kept
+LEAST = 2  # tokens of the last packed sequence, if it is to be kept
 SAMPLES = ("a", "A", "the", "0", ".")
 NO_TEXTS = np.zeros(0, dtype=bool)
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n")
@@ -39,16 +39,16 @@ class Frame:
     prefix: list[int]
     middle: list[int]  # empty if the tokenizer cannot do pairs
     suffix: list[int]
-    separator: int | None  # stands between packed documents
+    separator: int | None  # placed between packed documents
 
 
 @dataclass(frozen=True)
 class Written:
     """What has become of a corpus."""
 
-    blocks: int
-    texts: int  # that are in the blocks, some perhaps in part
-    tokens: int  # in the blocks, without prefix, middle and suffix
+    blocks: int  # sequences, under the name that records and run folders have for them
+    texts: int  # that are in the sequences, some of them in part
+    tokens: int  # in the sequences, without prefix, middle and suffix
     cut: int  # texts that lost their end
     dropped: int  # texts that gave nothing: no tokens, or a single sentence where two are needed
     complete: bool  # whether no limit ended it
@@ -56,25 +56,25 @@ class Written:
 
 @dataclass(frozen=True)
 class _Tokens:
-    """Token ids of several blocks or texts on end, and whether each begins a word."""
+    """Token ids of several sequences or texts, one after another, and whether each begins a word."""
 
     ids: np.ndarray
     starts: np.ndarray
-    lengths: np.ndarray  # one for each block or text
+    lengths: np.ndarray  # one for each sequence or text
 
 
 @dataclass(frozen=True)
 class _Made:
-    """Blocks of one chunk of texts."""
+    """Sequences of one chunk of texts."""
 
     tokens: _Tokens
-    texts: np.ndarray  # for each block, the last text of the chunk that is in it; -1: one of an earlier chunk
-    lost: np.ndarray  # for each text, whether its end is in no block
+    texts: np.ndarray  # for each sequence, the last text of the chunk that is in it; -1: one of an earlier chunk
+    lost: np.ndarray  # for each text, whether its end is in no sequence
     empty: np.ndarray  # for each text, whether it gives nothing
-    cuts: np.ndarray | None = None  # for each block of a pair, the length of its first part
+    cuts: np.ndarray | None = None  # for each sequence of a pair, the length of its first part
 
     def first(self, count: int) -> "_Made":
-        """The first blocks, and no more texts than are in them."""
+        """The first sequences, and no more texts than are in them."""
         if count > len(self.texts):
             return self
         size, seen = int(self.tokens.lengths[:count].sum()), int(self.texts[count - 1]) + 1
@@ -89,7 +89,7 @@ def frame_of(tokenizer: Any) -> Frame:
     The separator is what ends a text for a language model without a mask token, else what separates texts.
 
     Raises:
-        ConfigError: the tokenizer knows no common word, or changes a text's tokens where it adds special ones.
+        ConfigError: the tokenizer has no token for a common word, or changes a text's tokens where it adds special ones.
     """
     contents = ((text, list(tokenizer(text, add_special_tokens=False)["input_ids"])) for text in SAMPLES)
     text, content = next(((text, ids) for text, ids in contents if ids), ("", []))
@@ -115,14 +115,14 @@ def _find_middle(tokenizer: Any, text: str, first: list[int], second: list[int])
 
 
 def _split_around(ids: list[int], content: list[int]) -> tuple[list[int], list[int]] | None:
-    """What stands before and after `content` in `ids`, where it occurs first."""
+    """What is before and after `content` in `ids`, where it occurs first."""
     for start in range(len(ids) - len(content) + 1):
         if ids[start : start + len(content)] == content:
             return ids[:start], ids[start + len(content) :]
     return None
 
 
-def write_blocks(
+def write_sequences(
     shards: Iterable[Shard],
     tokenizer: Any,
     file: Path,
@@ -130,17 +130,17 @@ def write_blocks(
     length: int,
     form: Form,
     keep: Callable[[str], bool],
-    most_blocks: int | None = None,
+    most_sequences: int | None = None,
     most_texts: int | None = None,
-    progress: Callable[[int], None] = lambda blocks: None,
+    progress: Callable[[int], None] = lambda sequences: None,
 ) -> Written:
-    """Writes the shards' texts that `keep` wants as blocks of at most `length` tokens, special ones included.
+    """Writes the shards' texts that `keep` wants as sequences of at most `length` tokens, special ones included.
 
-    The file has the columns `input_ids` and `starts` (whether a token begins a word). Forms are "packed": all texts on end,
-    separated, in blocks of exactly `length` but for the last; "single": a block a text, cut to `length`; "pair": a block is
-    several sentences of one text, with `cut`, the number of tokens of its first part, which ends where a sentence does, and
-    `text`, the number of the text. At a limit it stops, and reads no further shard. `progress` gets the number of new
-    blocks after each chunk.
+    The file has the columns `input_ids` and `starts` (whether a token begins a word). Forms are "packed": all texts one after
+    another, with separators, in sequences of exactly `length` except the last; "single": one sequence for each text, cut to
+    `length`; "pair": several sentences of one text, with `cut`, the number of tokens of the first part, which ends where a
+    sentence does, and `text`, the number of the text. At a limit it stops, and reads no further shard. `progress` gets the
+    number of new sequences after each chunk.
 
     Raises:
         ConfigError: `length` leaves no room beside the special tokens.
@@ -156,44 +156,44 @@ def write_blocks(
             f"choose at least {special + LEAST}"
         )
     packer = _Packer(room, frame.separator)
-    form_blocks: dict[str, Callable[[list[str], _Encode], _Made]] = {
+    form_sequences: dict[str, Callable[[list[str], _Encode], _Made]] = {
         "packed": packer.make,
         "single": partial(_make_single, room),
         "pair": partial(_make_pairs, room),
     }
     stream = (text for shard in shards for text in read_shard(shard) if keep(text))
     with whole_file(file) as part, pa.OSFile(str(part), "wb") as sink, _Writer(sink, form) as writer:
-        while writer.blocks != most_blocks and writer.texts != most_texts:
+        while writer.sequences != most_sequences and writer.texts != most_texts:
             texts = _take(stream, CHUNK if most_texts is None else most_texts - writer.texts)
             if not texts:
                 break
-            made = form_blocks[form](texts, partial(_encode, tokenizer))
-            made = made if most_blocks is None else made.first(most_blocks - writer.blocks)
+            made = form_sequences[form](texts, partial(_encode, tokenizer))
+            made = made if most_sequences is None else made.first(most_sequences - writer.sequences)
             writer.add(made)
             progress(len(made.texts))
-        complete = writer.blocks != most_blocks and writer.texts != most_texts
-        if form == "packed" and writer.blocks != most_blocks and len(packer.rest.ids) >= LEAST:
+        complete = writer.sequences != most_sequences and writer.texts != most_texts
+        if form == "packed" and writer.sequences != most_sequences and len(packer.rest.ids) >= LEAST:
             writer.add(_Made(packer.rest, np.array([-1]), NO_TEXTS, NO_TEXTS))
             progress(1)
-    return Written(writer.blocks, writer.texts, writer.tokens, writer.cut, writer.dropped, complete)
+    return Written(writer.sequences, writer.texts, writer.tokens, writer.cut, writer.dropped, complete)
 
 
-def open_blocks(file: Path) -> Blocks:
-    """The blocks of a file, read where they are needed; lengths are without special tokens, as an array of 32 bits each."""
+def open_sequences(file: Path) -> TokenSequences:
+    """The sequences of a file, read where they are needed; lengths are without special tokens, as an array of 32 bits each."""
     dataset = Dataset.from_file(str(file))
     lengths = pc.list_value_length(dataset.data["input_ids"]).to_numpy()
-    return Blocks(dataset, lengths, 0)
+    return TokenSequences(dataset, lengths, 0)
 
 
 class _Writer:
-    """Gathers blocks until they are worth a batch of the Arrow file."""
+    """Gathers sequences until they are worth a batch of the Arrow file."""
 
     def __init__(self, sink: Any, form: Form) -> None:
         columns = [("input_ids", pa.list_(pa.int32())), ("starts", pa.list_(pa.bool_()))]
         self.schema = pa.schema([*columns, ("cut", pa.int32()), ("text", pa.int64())] if form == "pair" else columns)
         self.stream = pa.ipc.new_stream(sink, self.schema)
         self.waiting: list[pa.RecordBatch] = []
-        self.flushed = self.blocks = self.texts = self.tokens = self.cut = self.dropped = 0
+        self.flushed = self.sequences = self.texts = self.tokens = self.cut = self.dropped = 0
 
     def __enter__(self) -> "_Writer":
         return self
@@ -206,7 +206,7 @@ class _Writer:
     def add(self, made: _Made) -> None:
         if len(made.texts):
             self.waiting.append(self._batch(made))
-        self.blocks += len(made.texts)
+        self.sequences += len(made.texts)
         self.tokens += len(made.tokens.ids)
         self.texts += int((~made.empty).sum())
         self.dropped += int(made.empty.sum())
@@ -232,7 +232,7 @@ class _Writer:
 
 
 def _take(stream: Iterator[str], most: int) -> list[str]:
-    """The next texts: as many as are tokenised at once, and at most so many."""
+    """The next texts: as many as are tokenised together, and at most `most`."""
     texts, size = [], 0
     for text in itertools.islice(stream, min(CHUNK, most)):
         texts.append(text)
@@ -296,13 +296,13 @@ def _encode_whole(texts: list[str], encode: _Encode) -> _Tokens:
 
 
 class _Packer:
-    """Puts texts on end and cuts them into blocks; what does not fill one waits for the next texts."""
+    """Joins texts and cuts them into sequences; what does not fill one is kept for the next texts."""
 
     def __init__(self, room: int, separator: int | None) -> None:
         self.room = room
         self.separator = separator
         self.begun = False
-        self.rest = _one_block(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=bool))
+        self.rest = _one_sequence(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=bool))
 
     def make(self, texts: list[str], encode: _Encode) -> _Made:
         tokens = _encode_whole(texts, encode)
@@ -317,16 +317,16 @@ class _Packer:
         first = first + len(self.rest.ids)
         ids, starts = np.concatenate([self.rest.ids, ids]), np.concatenate([self.rest.starts, starts])
         full = len(ids) - len(ids) % self.room
-        self.rest = _one_block(ids[full:].copy(), starts[full:].copy())
+        self.rest = _one_sequence(ids[full:].copy(), starts[full:].copy())
         lengths = np.full(full // self.room, self.room, dtype=np.int64)
-        num_begun = np.searchsorted(first, np.cumsum(lengths))  # texts whose tokens begin before a block's end
+        num_begun = np.searchsorted(first, np.cumsum(lengths))  # texts whose tokens begin before a sequence's end
         last = np.concatenate([[-1], filled])[num_begun]
         return _Made(
             _Tokens(ids[:full], starts[:full], lengths), last, np.zeros(len(texts), dtype=bool), tokens.lengths == 0
         )
 
 
-def _one_block(ids: np.ndarray, starts: np.ndarray) -> _Tokens:
+def _one_sequence(ids: np.ndarray, starts: np.ndarray) -> _Tokens:
     return _Tokens(ids, starts, np.array([len(ids)], dtype=np.int64))
 
 
@@ -344,21 +344,21 @@ def _make_pairs(room: int, texts: list[str], encode: _Encode) -> _Made:
     tokens = encode(sentences)
     ends = np.cumsum(tokens.lengths)
     spans = zip((ends - tokens.lengths).tolist(), ends.tolist(), strict=True)
-    blocks: list[list[_Span]] = []
+    sequences: list[list[_Span]] = []
     owners: list[int] = []
     for owner, own in enumerate(sentences):
         found = _gather([span for span in itertools.islice(spans, len(own)) if _size(span)], room)
-        blocks += found
+        sequences += found
         owners += [owner] * len(found)
-    chosen = [slice(*span) for block in blocks for span in block]
+    chosen = [slice(*span) for sequence in sequences for span in sequence]
     kept = _Tokens(
         np.concatenate([tokens.ids[:0], *(tokens.ids[span] for span in chosen)]),
         np.concatenate([tokens.starts[:0], *(tokens.starts[span] for span in chosen)]),
-        np.array([sum(map(_size, block)) for block in blocks], dtype=np.int64),
+        np.array([sum(map(_size, sequence)) for sequence in sequences], dtype=np.int64),
     )
     empty = np.ones(len(texts), dtype=bool)
     empty[owners] = False
-    cuts = np.array([_find_cut(block) for block in blocks], dtype=np.int64)
+    cuts = np.array([_find_cut(sequence) for sequence in sequences], dtype=np.int64)
     return _Made(kept, np.array(owners, dtype=np.int64), np.zeros(len(texts), dtype=bool), empty, cuts)
 
 
@@ -370,20 +370,20 @@ def _size(span: _Span) -> int:
 
 
 def _gather(sentences: list[_Span], room: int) -> list[list[_Span]]:
-    """Blocks of two sentences or more that have room; two neighbours that have not are cut. A last one alone is left out."""
-    blocks: list[list[_Span]] = []
-    block: list[_Span] = []
+    """Sequences of two sentences or more; two neighbours that are too long are cut, and a single last one is left out."""
+    sequences: list[list[_Span]] = []
+    sequence: list[_Span] = []
     size = 0
     for span in sentences:
-        if block and size + _size(span) > room:
-            alone = len(block) == 1
-            blocks.append(_fit(block[0], span, room) if alone else block)
-            block, size = [], 0
+        if sequence and size + _size(span) > room:
+            alone = len(sequence) == 1
+            sequences.append(_fit(sequence[0], span, room) if alone else sequence)
+            sequence, size = [], 0
             if alone:
                 continue
-        block.append(span)
+        sequence.append(span)
         size += _size(span)
-    return [*blocks, block] if len(block) > 1 else blocks
+    return [*sequences, sequence] if len(sequence) > 1 else sequences
 
 
 def _fit(first: _Span, second: _Span, room: int) -> list[_Span]:
@@ -392,7 +392,7 @@ def _fit(first: _Span, second: _Span, room: int) -> list[_Span]:
     return [(first[0], first[0] + size), (second[0], second[0] + room - size)]
 
 
-def _find_cut(block: list[_Span]) -> int:
-    """The end of the sentence that ends nearest to the block's middle, in tokens."""
-    ends = np.cumsum([_size(span) for span in block])
+def _find_cut(sequence: list[_Span]) -> int:
+    """The end of the sentence that ends nearest to the sequence's middle, in tokens."""
+    ends = np.cumsum([_size(span) for span in sequence])
     return int(ends[np.abs(2 * ends[:-1] - ends[-1]).argmin()])
