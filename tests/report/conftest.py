@@ -1,12 +1,13 @@
 """Records built by hand, as a run and its analysis would leave them, and a browser to open their pages in."""
 
-import copy
 import json
 import math
 import shutil
 from types import SimpleNamespace
 
 import pytest
+
+from plankwise.record import Shown
 
 SWITCHES = (
     "--headless",
@@ -58,7 +59,7 @@ def make_record():
     return {
         "predecessor": make_model("predecessor", 22_713_986, 0.798, 1.0),
         "successor": make_model("successor", 17_390_594, 0.786, 1.79, retained=0.786 / 0.798),
-        "floor": make_model("floor", 17_390_594, 0.778, 1.84, retained=0.778 / 0.798),
+        "truncated": make_model("truncated", 17_390_594, 0.778, 1.84, retained=0.778 / 0.798),
         "retained": 0.786 / 0.798,
         "compression_ratio": 22_713_986 / 17_390_594,
         "speedup": 1.79,
@@ -69,11 +70,14 @@ def make_record():
         "stages": {
             "predecessor": make_stage("predecessor", make_history(0.69, 0.42)),
             "replacing": make_stage("replacing", make_history(0.58, 0.38, rate=True)),
-            "floor": make_stage("truncated", make_history(0.68, 0.44)),
+            "truncated": make_stage("truncated", make_history(0.68, 0.44)),
         },
         "masks": {"slots": [f"bert.encoder.layer {2 * i}-{2 * i + 1}" for i in range(3)], "bins": bins},
         "task": {
             "name": "reviews/sentences",
+            "kind": "labels",
+            "shown": Shown("accuracy").to_json(),
+            "facts": [],
             "labels": ["negative", "positive"],
             "score": ["accuracy"],
             "train": 1600,
@@ -93,8 +97,31 @@ def make_record():
     }
 
 
+def make_text_task(objective="mlm", pipeline="fill-mask"):
+    """The task of a language model, as its kind writes it."""
+    shown = Shown("perplexity", "perplexity", 2, True, "pieces of text", pipeline)
+    described = {"kind": "text", "shown": shown.to_json(), "facts": [["objective", objective]]}
+    return {"name": "letters", **described, "score": ["1 / perplexity"], "train": 10, "dev": {"dev": 5}}
+
+
+def make_tagged(record):
+    """The record as a kind of task that the project does not know would write it: tags of tokens, judged by F1."""
+    shown = Shown("F1 of entities", "entity_f1", 1, unit="sentences", pipeline="token-classification")
+    facts = [["tags", "B-PER, I-PER, O"]]
+    record["task"] = {"name": "names", "kind": "tags", "shown": shown.to_json(), "facts": facts, "score": ["entity_f1"]}
+    record["task"] |= {"train": 90, "dev": {"dev": 30}}
+    for name, value in {"predecessor": 91.23, "truncated": 80.5, "successor": 88.77}.items():
+        record[name] |= {"metrics": {"entity_f1": value, "tag_accuracy": 0.97}, "score": value / 100}
+    for stage in record["stages"].values():
+        stage["history"] = [
+            {**entry, "eval_entity_f1": 100 * entry["eval_score"]} if "eval_score" in entry else entry
+            for entry in stage["history"]
+        ]
+    return record
+
+
 def make_cost():
-    names = {"predecessor": 1.0, "floor": 1.84, "successor": 1.79}
+    names = {"predecessor": 1.0, "truncated": 1.84, "successor": 1.79}
     latency = {
         name: {
             str(batch): {
@@ -110,15 +137,15 @@ def make_cost():
         }
         for name, speed in names.items()
     }
-    blocks = {"predecessor": 10_646_784, "floor": 5_323_392, "successor": 5_323_392}
+    blocks = {"predecessor": 10_646_784, "truncated": 5_323_392, "successor": 5_323_392}
     return {
         "device": "cpu",
         "threads": 2,
         "latency": latency,
         "speedup": {str(batch): 1.79 for batch in BATCHES},
-        "load_seconds": {"predecessor": 0.41, "floor": 0.33, "successor": 0.34},
-        "peak_mb": {"predecessor": 412.0, "floor": 371.0, "successor": 372.5},
-        "size_mb": {"predecessor": 90.9, "floor": 69.6, "successor": 69.6},
+        "load_seconds": {"predecessor": 0.41, "truncated": 0.33, "successor": 0.34},
+        "peak_mb": {"predecessor": 412.0, "truncated": 371.0, "successor": 372.5},
+        "size_mb": {"predecessor": 90.9, "truncated": 69.6, "successor": 69.6},
         "parameters": {name: {"embeddings": 11_917_000, "blocks": n, "head": 148_610} for name, n in blocks.items()},
         "multiply_adds": {name: {"tokens": 64, "count": 64 * n} for name, n in blocks.items()},
     }
@@ -227,7 +254,7 @@ def make_inside():
 
 @pytest.fixture
 def records():
-    """Makes records: `plain`, and `analysed` with as many flips as one likes."""
+    """Makes records: `plain`, `analysed` with as many flips as one likes, and such of other kinds of task."""
 
     def analysed(flips=12):
         return {
@@ -235,7 +262,9 @@ def records():
             "analysis": {"cost": make_cost(), "errors": make_errors(flips), "inside": make_inside()},
         }
 
-    return SimpleNamespace(plain=make_record, analysed=analysed, flip=make_flip, copy=copy.deepcopy)
+    return SimpleNamespace(
+        plain=make_record, analysed=analysed, flip=make_flip, text_task=make_text_task, tagged=make_tagged
+    )
 
 
 @pytest.fixture

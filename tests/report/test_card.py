@@ -30,7 +30,7 @@ def test_no_path_of_the_machine_stands_in_the_card(records, path):
     record = records.plain()
     record["config"]["predecessor"]["path"] = path
     record["config"]["run"] |= {"name": "/home/me/runs/x", "folder": "/home/me/runs/x"}
-    for name in ("predecessor", "successor", "floor"):
+    for name in ("predecessor", "successor", "truncated"):
         record[name]["path"] = f"/home/me/runs/x/{name}"
     card = make_card(record)
     assert "base_model" not in front_matter(card)
@@ -49,11 +49,23 @@ def test_a_folder_that_exists_is_no_hub_name(records, tmp_path, monkeypatch):
 )
 def test_a_language_model_has_its_own_task_and_perplexity(records, objective, pipeline):
     record = records.plain()
-    record["task"] = {"name": "letters", "objective": objective, "score": ["1 / perplexity"], "train": 10, "dev": 5}
+    record["task"] = records.text_task(objective, pipeline)
     record["successor"]["metrics"] = {"perplexity": 11.7}
     (result,) = ModelCard(make_card(record)).data.eval_results
     assert (result.task_type, result.metric_type, result.metric_value) == (pipeline, "perplexity", 11.7)
-    assert f'pipeline("{pipeline}"' in make_card(record)
+    card = make_card(record)
+    assert f'pipeline("{pipeline}"' in card
+    assert "5 held-out pieces of text" in card
+
+
+def test_an_unknown_kind_of_task_is_shown_as_its_record_says(records):
+    card = make_card(records.tagged(records.plain()))
+    task = front_matter(card)["model-index"][0]["results"][0]["task"]
+    assert task == {"type": "token-classification", "name": "Token classification"}
+    assert 'pipeline("token-classification"' in card
+    assert "| size | F1 of entities |" in card
+    assert "| successor | 17.4 M | 69.6 MB | 88.8 |" in card
+    assert "30 held-out sentences" in card
 
 
 def test_names_from_data_cannot_break_the_card(records):

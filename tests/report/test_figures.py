@@ -23,7 +23,7 @@ def slim(records):
         record = records.plain()
         record["stages"] = {"replacing": {"history": [{"step": 1, "loss": 0.7}, {"step": 2, "loss": 0.6}]}}
         record["config"]["method"]["schedule"] = schedule
-        for name in ("predecessor", "successor", "floor"):
+        for name in ("predecessor", "successor", "truncated"):
             del record[name]["latency"]
         del record["masks"]
         return record

@@ -42,7 +42,7 @@ def test_the_values_on_the_page_are_the_records(open_page, records):
         f"{record['seconds'] / 60:.1f} min",
     ]
     assert column(tab, "models", 4) == [
-        f"{record[name]['score']:.4f}" for name in ("predecessor", "floor", "successor")
+        f"{record[name]['score']:.4f}" for name in ("predecessor", "truncated", "successor")
     ]
     cells = tab.locator("[data-table=cells] tbody td:nth-child(2)").all_inner_texts()
     assert list(map(int, cells)) == list(record["analysis"]["errors"]["cells"].values())

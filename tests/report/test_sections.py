@@ -1,21 +1,24 @@
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import plankwise.report
 from plankwise.errors import RunError
-from plankwise.report._comparison import compare_rows, compare_verdict, comparison_verdict
 from plankwise.report._errors import group_labels
 from plankwise.report._training import merge_bins
-from plankwise.report.page import MAX_BYTES, make_page, read_sources, write_report
+from plankwise.report.comparison import comparison_verdict, runs_verdict, summarise_runs
+from plankwise.report.page import MAX_BYTES, make_page, read_inputs, write_report
 from plankwise.report.sections import flatten
 
 
 @pytest.fixture
 def page_of(save):
     def page_of(*records):
-        return make_page(read_sources([save(record, f"r{index}") for index, record in enumerate(records)]))
+        return make_page(read_inputs([save(record, f"r{index}") for index, record in enumerate(records)]))
 
     return page_of
 
@@ -28,24 +31,46 @@ def test_a_record_without_an_analysis_makes_a_page_without_those_parts(page_of, 
     assert 'data-section="flips"' not in page
 
 
-@pytest.mark.parametrize("part", ["cost", "errors", "inside"])
-def test_any_part_of_the_analysis_may_be_missing(page_of, records, part):
+@pytest.mark.parametrize("section", ["cost", "errors", "inside"])
+def test_any_section_of_the_analysis_may_be_missing(page_of, records, section):
     record = records.analysed()
-    del record["analysis"][part]
-    assert f"<h2>{'Inside' if part != 'inside' else 'Errors'}</h2>" in page_of(record)
+    del record["analysis"][section]
+    assert f"<h2>{'Inside' if section != 'inside' else 'Errors'}</h2>" in page_of(record)
 
 
-@pytest.mark.parametrize("key", ["floor", "masks", "plan", "machine", "made_head", "skipped_steps", "config", "seed"])
+@pytest.mark.parametrize(
+    "key", ["truncated", "masks", "plan", "machine", "made_head", "skipped_steps", "config", "seed"]
+)
 def test_a_record_may_lack_what_not_every_run_has(page_of, records, key):
     record = records.analysed()
     del record[key]
     assert 'class="verdict"' in page_of(record)
 
 
+def test_an_unknown_kind_of_task_has_its_metric_and_facts_on_the_page(page_of, records):
+    page = page_of(records.tagged(records.analysed()))
+    assert '<button type="button">F1 of entities</button>' in page
+    assert '<button type="button">tag_accuracy</button>' in page
+    assert '<button type="button">entity_f1</button>' not in page, "the column of the score shows it already"
+    assert ">88.8<" in page
+    assert "Score on dev: F1 of entities" in page
+    assert '<th scope="row">tags</th><td>B-PER, I-PER, O</td>' in page
+
+
+def test_a_language_model_shows_its_perplexity_and_objective(page_of, records):
+    record = records.plain()
+    record["task"] = records.text_task()
+    record["successor"]["metrics"] = {"perplexity": 11.7031}
+    page = page_of(record, record)
+    assert page.count(">11.70<") == 4, "for each run in the table of all runs and in its own"
+    assert '<th scope="row">objective</th><td>mlm</td>' in page
+    assert "Score on dev: 1 / perplexity" in page, "no perplexity was logged in training"
+
+
 def test_an_estimate_is_shown_beside_what_was_measured_and_a_record_without_one_has_no_such_table(page_of, records):
     record = records.plain()
     assert 'data-table="estimate"' not in page_of(record)
-    phases = {"replacing": {"estimated": 120.0, "measured": 133.4}, "floor": {"estimated": 99.96, "measured": None}}
+    phases = {"replacing": {"estimated": 120.0, "measured": 133.4}, "truncated": {"estimated": 99.96, "measured": None}}
     record["estimate"] = {"phases": phases, "seconds": {"estimated": 219.96, "measured": 133.4}}
     page = page_of(record)
     assert 'data-table="estimate"' in page
@@ -55,7 +80,7 @@ def test_an_estimate_is_shown_beside_what_was_measured_and_a_record_without_one_
 
 def test_a_finetuned_model_has_a_page(page_of, records):
     record = {**records.plain(), "model": records.plain()["predecessor"], "seconds_to_best": 3.0}
-    for key in ("successor", "predecessor", "floor", "plan", "masks", "retained", "speedup", "compression_ratio"):
+    for key in ("successor", "predecessor", "truncated", "plan", "masks", "retained", "speedup", "compression_ratio"):
         del record[key]
     page = page_of(record)
     assert "The model has an accuracy of 0.7980 on dev." in page
@@ -96,13 +121,13 @@ def test_a_page_with_500_flips_lists_all_and_is_small(page_of, records):
 def test_a_folder_of_runs_is_all_of_them_and_equal_names_are_told_apart(save, records, tmp_path):
     save(records.plain(), "sweep/a")
     save(records.plain(), "sweep/b")
-    names = [source.name for source in read_sources([tmp_path / "sweep"])]
+    names = [given.name for given in read_inputs([tmp_path / "sweep"])]
     assert names == [str(tmp_path / "sweep" / "a"), str(tmp_path / "sweep" / "b")]
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(RunError, match=r"has no record\.json"):
-        read_sources([tmp_path])
+        read_inputs([tmp_path])
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"successor": {}, "predecessor": 1, "task": {}}', "null"])
@@ -127,7 +152,7 @@ def test_a_record_damaged_inside_is_refused_with_its_file(save, records, path, v
         inner = inner[key]
     inner[path[-1]] = value
     with pytest.raises(RunError, match=r"record\.json is damaged: it cannot be shown"):
-        make_page(read_sources([save(record)]))
+        make_page(read_inputs([save(record)]))
 
 
 def test_undefined_and_infinite_numbers_are_shown_as_missing(page_of, records):
@@ -171,7 +196,7 @@ def test_a_config_is_flattened_to_key_paths():
 def test_several_runs_are_judged_by_what_they_kept_and_by_their_speed(records):
     fast, good = records.plain(), records.plain()
     fast |= {"speedup": 3.0, "retained": 0.9}
-    verdict = compare_verdict(compare_rows([("fast", fast), ("good", good)]))
+    verdict = runs_verdict(summarise_runs([("fast", fast), ("good", good)]))
     assert verdict == (
         "Of 2 runs, good keeps the most: 98.5% of accuracy on reviews/sentences; fast is the fastest, by 3.00×."
     )
@@ -187,7 +212,7 @@ def test_a_comparison_is_shown_with_its_verdicts(tmp_path):
     cells = [{"label": "kd", "seed": seed, "score": 0.79 + seed / 100} for seed in range(3)]
     task = {"name": "reviews", "score": ["accuracy"], "rows": rows, "cells": cells}
     (tmp_path / "table.json").write_text(json.dumps({"tasks": [task], "macro": None, "seeds": [0, 1, 2]}))
-    page = make_page(read_sources([tmp_path]))
+    page = make_page(read_inputs([tmp_path]))
     assert comparison_verdict(task) == (
         "On reviews, <b>mine</b> has the highest median: 0.8100, 98.8% of the predecessor's (no difference shown (p = 0.36))."
     )
@@ -216,7 +241,7 @@ def test_a_study_is_shown_beside_what_was_published(tmp_path):
     }
     data = {"study": "schedule", "seeds": [0], "tasks": [task], "published": published}
     (tmp_path / "table.json").write_text(json.dumps(data))
-    page = make_page(read_sources([tmp_path]))
+    page = make_page(read_inputs([tmp_path]))
     assert "On rte, linear has the highest median accuracy: 0.8000; the predecessor has 0.8200." in page
     assert "Published, not measured here" in page
     assert "over 1 seed;" in page
@@ -224,8 +249,8 @@ def test_a_study_is_shown_beside_what_was_published(tmp_path):
 
 def test_a_table_of_another_kind_is_refused(tmp_path):
     (tmp_path / "table.json").write_text('{"x": 1}')
-    with pytest.raises(RunError, match="is no table of a comparison or a study"):
-        read_sources([tmp_path])
+    with pytest.raises(RunError, match="is not a table of a comparison or a study"):
+        read_inputs([tmp_path])
 
 
 def test_a_report_needs_neither_torch_nor_matplotlib():
@@ -234,6 +259,12 @@ def test_a_report_needs_neither_torch_nor_matplotlib():
         "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'numpy', 'matplotlib')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_report_reads_records_and_knows_nothing_of_models_and_tasks():
+    folder = Path(plankwise.report.__file__).parent
+    rooms = {name for file in folder.glob("*.py") for name in re.findall(r"plankwise\.(\w+)", file.read_text("utf-8"))}
+    assert rooms - {"report"} <= {"errors", "files", "record", "options", "kinds"}
 
 
 def test_errors_that_were_labelled_by_hand_have_a_table_of_their_own(page_of, records):

@@ -1,9 +1,9 @@
 import pytest
 
-from plankwise.report.verdict import figures, verdict
+from plankwise.report.verdict import tiles, verdict
 
 
-def test_the_sentence_says_size_speed_share_and_floor(records):
+def test_the_sentence_says_size_speed_share_and_the_truncated_model(records):
     record = records.plain()
     record["task"]["dev"] = {"dev": 100_000}
     assert verdict(record) == (
@@ -17,10 +17,10 @@ def test_a_gap_that_the_dev_set_cannot_show_is_called_so(records):
 
 
 @pytest.mark.parametrize("score", [0.778, 0.7])
-def test_a_successor_that_does_not_beat_the_floor_is_not_praised(records, score):
+def test_a_successor_that_does_not_beat_the_truncated_model_is_not_praised(records, score):
     record = records.plain()
     record["successor"]["score"] = score
-    assert "; it does not beat the floor: a truncated model trained as long keeps 97.5%." in verdict(record)
+    assert "; it does not beat the truncated model, which, trained as long, keeps 97.5%." in verdict(record)
 
 
 def test_speed_that_was_not_measured_is_not_claimed(records):
@@ -28,7 +28,7 @@ def test_speed_that_was_not_measured_is_not_claimed(records):
     record["speedup"] = None
     assert "faster" not in verdict(record)
     assert verdict(record).endswith("; its speed was not measured.")
-    faster = figures(record)[1]
+    faster = tiles(record)[1]
     assert (faster.value, faster.note) == ("–", "not measured")
 
 
@@ -39,7 +39,7 @@ def test_the_analysis_gives_the_speed_that_the_run_did_not_measure(records):
         record[name]["latency_ms"] = None
     record["analysis"]["cost"]["speedup"] = {"1": 2.5}
     assert "2.5 times faster" in verdict(record)
-    assert figures(record)[1].note == "20.0 → 11.2 ms, batch of 1"
+    assert tiles(record)[1].note == "20.0 → 11.2 ms, batch of 1"
 
 
 @pytest.mark.parametrize(
@@ -53,18 +53,33 @@ def test_a_slower_or_equal_successor_is_called_that(records, ratio, words):
 
 def test_a_language_model_is_judged_by_perplexity(records):
     record = records.plain()
-    record["task"] = {"name": "letters", "objective": "mlm", "score": ["1 / perplexity"], "train": 10, "dev": 5}
-    for name, value in {"predecessor": 10.2, "successor": 11.7, "floor": 13.0}.items():
+    record["task"] = records.text_task()
+    for name, value in {"predecessor": 10.2, "successor": 11.7, "truncated": 13.0}.items():
         record[name] |= {"metrics": {"perplexity": value}, "score": 1 / value}
     assert verdict(record) == (
         "The successor is 1.3 times smaller and 1.8 times faster and has a perplexity of 11.70, the predecessor 10.20; "
         "a truncated model trained as long has 13.00."
     )
-    assert figures(record)[2].note == "perplexity 10.20 → 11.70"
+    assert tiles(record)[2].note == "perplexity 10.20 → 11.70"
+
+
+def test_a_lower_figure_is_better_where_the_record_says_so(records):
+    record = records.plain()
+    record["task"] = records.text_task()
+    for name, value in {"predecessor": 10.2, "successor": 14.0, "truncated": 13.0}.items():
+        record[name] |= {"metrics": {"perplexity": value}, "score": 1 / value}
+    assert "; it does not beat the truncated model, which, trained as long, has 13.00." in verdict(record)
+
+
+def test_an_unknown_kind_of_task_is_judged_by_its_own_metric(records):
+    record = records.tagged(records.plain()) | {"retained": 88.77 / 91.23}
+    record["truncated"]["retained"] = 80.5 / 91.23
+    assert verdict(record).endswith("keeps 97.3% of F1 of entities; a truncated model trained as long keeps 88.2%.")
+    assert tiles(record)[2].note == "F1 of entities 91.2 → 88.8"
 
 
 def test_the_four_figures_come_from_the_record(records):
-    shown = [(one.name, one.value, one.note) for one in figures(records.plain())]
+    shown = [(one.name, one.value, one.note) for one in tiles(records.plain())]
     assert shown == [
         ("smaller", "1.31×", "22.7 M → 17.4 M parameters"),
         ("faster", "1.79×", "19.0 → 10.6 ms, batch of 1"),
@@ -73,15 +88,15 @@ def test_the_four_figures_come_from_the_record(records):
     ]
 
 
-def test_a_run_without_floor_and_share_still_has_a_sentence(records):
+def test_a_run_without_a_truncated_model_and_share_still_has_a_sentence(records):
     record = records.plain()
-    del record["floor"]
+    del record["truncated"]
     record["retained"] = None
     assert verdict(record).endswith("1.8 times faster and has an accuracy of 0.7860.")
 
 
 def test_a_whole_model_is_not_called_a_successor(records):
     record = {**records.plain(), "model": records.plain()["predecessor"]}
-    del record["successor"], record["predecessor"], record["floor"]
+    del record["successor"], record["predecessor"], record["truncated"]
     assert verdict(record) == "The model has an accuracy of 0.7980 on dev."
-    assert [one.name for one in figures(record)] == ["score", "size", "cost"]
+    assert [one.name for one in tiles(record)] == ["score", "size", "cost"]

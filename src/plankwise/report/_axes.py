@@ -1,10 +1,11 @@
-"""Where things lie in a chart: scales, ticks that a reader can divide by, grid, axis titles."""
+"""Where things lie in an SVG: scales, ticks that a reader can divide by, grid, axis titles."""
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from plankwise.report._text import brief, esc, is_number
+from plankwise.report.charts import Axis
+from plankwise.report.text import esc, is_number
 
 WIDTH, HEIGHT = 460, 280
 LEFT, RIGHT, TOP, BOTTOM = 58, 20, 26, 46
@@ -13,29 +14,29 @@ LETTER = 7.6  # mean width of a letter on a phone, where text is largest
 
 
 @dataclass(frozen=True)
-class Axis:
-    """What an axis shows, with its unit in the label; limits that are None come from the data."""
-
-    label: str
-    low: float | None = None
-    high: float | None = None
-    log2: bool = False
-    show: Callable[[float], str] = field(default=brief)
-
-
-@dataclass(frozen=True)
 class Scale:
-    """From values to the chart's units."""
+    """From an axis's values to the drawing's units, with the values that get a label."""
 
+    axis: Axis
     low: float
     high: float
     start: float
     end: float
-    log2: bool = False
+    ticks: list[float]
 
     def __call__(self, value: float) -> float:
-        at, low, high = (math.log2(v) if self.log2 else v for v in (value, self.low, self.high))
+        at, low, high = (math.log2(v) if self.axis.log2 else v for v in (value, self.low, self.high))
         return round(self.start + (at - low) / (high - low) * (self.end - self.start), 1)
+
+
+def make_scale(axis: Axis, values: Iterable[float], start: float, end: float, most: int = 5) -> Scale:
+    """A scale that spans the values; a logarithmic axis without ticks of its own has one at each value."""
+    if axis.places:
+        return Scale(axis, -0.5, len(axis.places) - 0.5, start, end, [float(i) for i in range(len(axis.places))])
+    known = list(values)
+    low, high = limits(known, axis, most)
+    found = sorted(set(known)) if axis.log2 else ticks(low, high, most)
+    return Scale(axis, low, high, start, end, list(axis.ticks) or found)
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
@@ -69,27 +70,20 @@ def limits(values: Iterable[float], axis: Axis, most: int = 5) -> tuple[float, f
     return low, high
 
 
-def axis_ticks(low: float, high: float, axis: Axis, known: Iterable[float] = ()) -> list[float]:
-    """Where the axis has labels: powers of two that were measured, or round numbers."""
-    if axis.log2:
-        return sorted({value for value in known if low <= value <= high})
-    return ticks(low, high)
-
-
-def frame(x: Scale, y: Scale, x_axis: Axis, y_axis: Axis, x_ticks: list[float], y_ticks: list[float]) -> str:
+def frame(x: Scale, y: Scale) -> str:
     """Grid, tick labels and the two axes' titles: y's above the axis, x's below."""
-    parts = []
-    for value in y_ticks:
+    drawn = []
+    for value in y.ticks:
         at = y(value)
-        parts.append(f'<line class="grid" x1="{x.start}" x2="{x.end}" y1="{at}" y2="{at}"/>')
-        parts.append(f'<text x="{x.start - 7}" y="{at + 4}" text-anchor="end">{esc(y_axis.show(value))}</text>')
-    for value in x_ticks:
+        drawn.append(f'<line class="grid" x1="{x.start}" x2="{x.end}" y1="{at}" y2="{at}"/>')
+        drawn.append(f'<text x="{x.start - 7}" y="{at + 4}" text-anchor="end">{esc(y.axis.tell(value))}</text>')
+    for value in x.ticks:
         at = x(value)
-        parts.append(f'<line class="tick" x1="{at}" x2="{at}" y1="{y.start}" y2="{y.start + 4}"/>')
-        parts.append(f'<text x="{at}" y="{y.start + 18}" text-anchor="middle">{esc(x_axis.show(value))}</text>')
-    parts.append(f'<line class="axis" x1="{x.start}" x2="{x.end}" y1="{y.start}" y2="{y.start}"/>')
-    parts.append(titles(x_axis.label, y_axis.label, (x.start + x.end) / 2, y.start + 38))
-    return "".join(parts)
+        drawn.append(f'<line class="tick" x1="{at}" x2="{at}" y1="{y.start}" y2="{y.start + 4}"/>')
+        drawn.append(f'<text x="{at}" y="{y.start + 18}" text-anchor="middle">{esc(x.axis.tell(value))}</text>')
+    drawn.append(f'<line class="axis" x1="{x.start}" x2="{x.end}" y1="{y.start}" y2="{y.start}"/>')
+    drawn.append(titles(x.axis.label, y.axis.label, (x.start + x.end) / 2, y.start + 38))
+    return "".join(drawn)
 
 
 def titles(x_label: str, y_label: str, x_at: float, y_at: float) -> str:

@@ -1,142 +1,121 @@
 """What the models cost: time by batch size, tokens per second, operations, parameters, memory, loading."""
 
-from typing import Any
+from dataclasses import replace
 
-from plankwise.report._axes import Axis
-from plankwise.report._html import Cell, Column, cell, figure, grid, table
-from plankwise.report._text import NAMES, brief, is_number, number
-from plankwise.report.charts import Bars, Series, bar_chart, line_chart
+from plankwise.report._html import Column, table
+from plankwise.report._svg import show_all
+from plankwise.report.charts import Axis, BarChart, Bars, Chart, Charts, Lines, Series
+from plankwise.report.text import MODELS, fixed, is_number
 
-MODELS = ("predecessor", "floor", "successor", "model")
-PARTS = {"embeddings": "a", "blocks": "b", "head": "c"}
-BATCH = Axis("texts in a batch", log2=True)
+COMPONENTS = {"embeddings": "a", "blocks": "b", "head": "c"}
+TIMES = ("mean_ms", "std_ms", "p50_ms", "p95_ms", "p99_ms")
 
 
-def latencies(record: dict) -> dict[str, dict[str, dict]]:
+def cost(record: dict) -> str:
+    """The charts and the table of times; empty if nothing was measured."""
+    return show_all(cost_charts(record)) + _times(record)
+
+
+def cost_charts(record: dict) -> Charts:
+    """Time, speed-up and throughput by batch size; size, operations, memory and loading by model."""
+    measured = record.get("analysis", {}).get("cost", {})
+    latency, throughput = _by_model(record, "mean_ms", "std_ms"), _by_model(record, "tokens_per_second")
+    time, speedup = Axis("time of a batch (ms)", low=0.0), Axis("times faster", low=0.0, show=lambda v: f"{v:.3g}×")
+    return {
+        "latency": _by_batch("Time of a prediction, mean ± standard deviation", latency, time),
+        "speed-up": _by_batch("Speed-up over the predecessor", _speedups(record), speedup),
+        "tokens-per-second": _by_batch("Throughput", throughput, Axis("tokens per second", low=0.0)),
+        "parameters": _parameters(measured.get("parameters") or {}),
+        "multiply-adds": _operations(measured.get("multiply_adds") or {}),
+        "size": _each("Size on disk", measured.get("size_mb") or {}, "MB"),
+        "memory": _each("Peak memory", measured.get("peak_mb") or {}, "MB"),
+        "loading": _each("Time to load", measured.get("load_seconds") or {}, "seconds"),
+    }
+
+
+def _latencies(record: dict) -> dict[str, dict[str, dict]]:
     """Times by model and batch size: the analysis's, else those that the run measured itself."""
     found = record.get("analysis", {}).get("cost", {}).get("latency")
     found = found or {name: record[name].get("latency") for name in MODELS if name in record}
     return {name: found[name] for name in MODELS if found.get(name)}
 
 
-def latency_series(record: dict, key: str = "mean_ms") -> list[Series]:
-    """One line a model: `key` by batch size, the mean with its standard deviation."""
+def _by_model(record: dict, key: str, spread: str = "") -> list[Series]:
+    """One line a model: `key` by batch size, with its spread if that has a key too."""
     found = []
-    for name, batches in latencies(record).items():
-        known = {int(batch): one for batch, one in batches.items() if is_number(one.get(key))}
-        spread = [known[batch].get("std_ms", 0.0) for batch in sorted(known)] if key == "mean_ms" else ()
+    for name, batches in _latencies(record).items():
+        known = sorted((int(batch), one) for batch, one in batches.items() if is_number(one.get(key)))
         if known:
-            points = [(batch, known[batch][key]) for batch in sorted(known)]
-            found.append(Series(NAMES[name], points, name, spread))
+            points = [(batch, one[key]) for batch, one in known]
+            found.append(Series(name, points, name, [one.get(spread, 0.0) for _, one in known] if spread else ()))
     return found
 
 
-def speedup_series(record: dict) -> list[Series]:
+def _speedups(record: dict) -> list[Series]:
     """Mean time of the predecessor by mean time of each other model, by batch size."""
-    times_of = latencies(record)
+    times_of = _latencies(record)
     before = times_of.get("predecessor", {})
     found = []
-    for name in ("floor", "successor"):
+    for name in ("truncated", "successor"):
         points = [
             (int(batch), before[batch]["mean_ms"] / one["mean_ms"])
             for batch, one in times_of.get(name, {}).items()
             if is_number(before.get(batch, {}).get("mean_ms")) and one.get("mean_ms")
         ]
         if points:
-            found.append(Series(NAMES[name], sorted(points), name))
+            found.append(Series(name, sorted(points), name))
     return found
 
 
-def cost(record: dict) -> str:
-    """The charts and the table of times; empty if nothing was measured."""
-    measured = record.get("analysis", {}).get("cost", {})
-    return grid(
-        _by_batch("Time of a prediction, mean ± standard deviation", latency_series(record), "time of a batch (ms)"),
-        _by_batch("Speed-up over the predecessor", speedup_series(record), "times faster", show=_ratio),
-        _by_batch("Throughput", latency_series(record, "tokens_per_second"), "tokens per second"),
-        _parameters(measured.get("parameters") or {}),
-        _each("Multiply-adds of a forward pass", _operations(measured), _operations_label(measured)),
-        _each("Size on disk", measured.get("size_mb") or {}, "MB"),
-        _each("Peak memory", measured.get("peak_mb") or {}, "MB"),
-        _each("Time to load", measured.get("load_seconds") or {}, "seconds"),
-    ) + _times(record)
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.3g}×"
-
-
-def _by_batch(title: str, series: list[Series], label: str, show: Any = brief) -> str:
+def _by_batch(title: str, series: list[Series], y: Axis) -> list[Chart]:
     """Lines by batch size; bars if only one was measured."""
     if not series:
-        return ""
+        return []
     batches = sorted({x for one in series for x, _ in one.points})
-    axis = Axis(label, low=0.0, show=show)
     if len(batches) > 1:
-        chart = line_chart(title, series, BATCH, axis)
-        return figure(title, chart, [(one.name, one.tone) for one in series])
-    bars = [
-        Bars(
-            "",
-            [one.points[0][1] if other is one else None for other in series],
-            one.tone,
-            [(y - off, y + off) if other is one else None for other in series] if one.spread else (),
-        )
-        for one in series
-        for (_, y), off in [(one.points[0], one.spread[0] if one.spread else 0.0)]
-    ]
-    axis = Axis(f"{label}, batch of {batches[0]:g}", low=0.0, show=show)
-    return figure(title, bar_chart(title, [one.name for one in series], bars, axis, stacked=True))
+        return [Lines(title, series, Axis("texts in a batch", log2=True, ticks=batches), y)]
+    values = {one.name: one.points[0][1] for one in series}
+    spread = {one.name: one.spread[0] for one in series if one.spread}
+    return [_one_bar_each(title, values, replace(y, label=f"{y.label}, batch of {batches[0]:g}"), spread)]
 
 
-def _each(title: str, values: dict[str, float], label: str, show: Any = brief) -> str:
-    """One bar a model."""
-    names = [name for name in MODELS if is_number(values.get(name))]
-    if not names:
-        return ""
-    bars = [Bars("", [values[name] if name == other else None for other in names], name) for name in names]
-    axis = Axis(label, low=0.0, show=show)
-    return figure(title, bar_chart(title, [NAMES[name] for name in names], bars, axis, stacked=True))
+def _one_bar_each(title: str, values: dict[str, float], axis: Axis, spread: dict[str, float] | None = None) -> BarChart:
+    """A bar a model in the model's tone, plus and minus its spread."""
+    bars = []
+    for name, value in values.items():
+        off = (spread or {}).get(name)
+        ends = None if off is None else (value - off, value + off)
+        here = [other == name for other in values]
+        bars.append(Bars("", [value if one else None for one in here], name, [ends if one else None for one in here]))
+    return BarChart(title, list(values), bars, axis, stacked=True)
 
 
-def _parameters(parameters: dict[str, dict[str, int]]) -> str:
+def _each(title: str, values: dict[str, float], label: str) -> list[Chart]:
+    known = {name: values[name] for name in MODELS if is_number(values.get(name))}
+    return [_one_bar_each(title, known, Axis(label, low=0.0))] if known else []
+
+
+def _parameters(parameters: dict[str, dict[str, int]]) -> list[Chart]:
     names = [name for name in MODELS if name in parameters]
-    if not names:
-        return ""
-    title = "Parameters by component"
-    bars = [Bars(part, [parameters[name].get(part) for name in names], tone) for part, tone in PARTS.items()]
-    chart = bar_chart(title, [NAMES[name] for name in names], bars, Axis("parameters", low=0.0), stacked=True)
-    return figure(title, chart, list(PARTS.items()), bars=True)
+    bars = [Bars(one, [parameters[name].get(one) for name in names], tone) for one, tone in COMPONENTS.items()]
+    axis = Axis("parameters", low=0.0)
+    return [BarChart("Parameters by component", names, bars, axis, stacked=True)] if names else []
 
 
-def _operations(measured: dict) -> dict[str, float]:
-    return {name: one["count"] for name, one in (measured.get("multiply_adds") or {}).items()}
-
-
-def _operations_label(measured: dict) -> str:
-    tokens = {one.get("tokens") for one in (measured.get("multiply_adds") or {}).values()}
-    return f"multiply-adds, one text of {tokens.pop()} tokens" if len(tokens) == 1 else "multiply-adds"
+def _operations(measured: dict[str, dict]) -> list[Chart]:
+    tokens = {one.get("tokens") for one in measured.values()}
+    label = f"multiply-adds, one text of {tokens.pop()} tokens" if len(tokens) == 1 else "multiply-adds"
+    counts = {name: one["count"] for name, one in measured.items()}
+    return _each("Multiply-adds of a forward pass", counts, label)
 
 
 def _times(record: dict) -> str:
-    columns = [
-        Column("model", numeric=False),
-        Column("batch"),
-        Column("mean (ms)"),
-        Column("std (ms)"),
-        Column("p50 (ms)"),
-    ]
-    columns += [Column("p95 (ms)"), Column("p99 (ms)"), Column("tokens/s"), Column("predictions")]
-    keys = ("mean_ms", "std_ms", "p50_ms", "p95_ms", "p99_ms")
+    columns = [Column("model", "model"), Column("batch", "batch", str)]
+    columns += [Column(key.replace("_ms", " (ms)"), key, fixed(2)) for key in TIMES]
+    columns += [Column("tokens/s", "tokens_per_second", fixed(0)), Column("predictions", "predictions", fixed(0))]
     rows = [
-        [
-            Cell(NAMES[name]),
-            Cell(batch, int(batch)),
-            *(cell(one.get(key), lambda value: number(value, 2)) for key in keys),
-            cell(one.get("tokens_per_second"), lambda value: number(value, 0)),
-            cell(one.get("predictions"), lambda value: number(value, 0)),
-        ]
-        for name, batches in latencies(record).items()
+        {**one, "model": name, "batch": int(batch)}
+        for name, batches in _latencies(record).items()
         for batch, one in sorted(batches.items(), key=lambda pair: int(pair[0]))
     ]
     where = record.get("analysis", {}).get("cost", {})

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from plankwise.report._axes import Axis
-from plankwise.report._html import Cell, Column, cell, figure, fold, grid, paragraph, table
-from plankwise.report._text import NAMES, cut, esc, is_number, number, share, span_of
-from plankwise.report.charts import Bars, Series, bar_chart, heat_map, line_chart
+from plankwise.report._html import Column, TableCell, fold, paragraph, table
+from plankwise.report._svg import show_all
+from plankwise.report.charts import Axis, BarChart, Bars, Chart, Charts, HeatMap, Lines, Series
+from plankwise.report.text import MISSING, cut, esc, is_number, number, share
 
 MAX_LABELS = 12
 MAX_TEXT = 600
@@ -20,20 +20,35 @@ PAIR = ("predecessor", "successor")
 
 def errors(record: dict) -> str:
     """The charts and tables of the analysis of errors; empty without one."""
-    found = record.get("analysis", {}).get("errors") or {}
-    charts = [*_confusions(found), _calibration(found), _by_length(found), *_kinds(found), _by_class(found)]
+    found = _found(record)
     return (
         _agreement(found)
-        + grid(*charts)
+        + show_all(error_charts(record))
         + _all_classes(found)
         + _classes(found, "classes", "Kinds of error")
         + _classes(found, "hand_labels", "Labelled by hand")
     )
 
 
+def error_charts(record: dict) -> Charts:
+    """Confusion, calibration, what is right by length and by class, and kinds of error, each for both models."""
+    found = _found(record)
+    return {
+        "confusion": _confusions(found),
+        "calibration": _calibration(found.get("calibration") or {}),
+        "right-by-length": _by_length(found),
+        "kinds-of-error": _kinds(found),
+        "right-by-class": _by_class(found),
+    }
+
+
+def _found(record: dict) -> dict:
+    return record.get("analysis", {}).get("errors") or {}
+
+
 def flips(record: dict, key: str = "flips", most: int = 500) -> str:
     """The examples on which the models differ, with a filter; texts are cut at MAX_TEXT characters."""
-    found = record.get("analysis", {}).get("errors") or {}
+    found = _found(record)
     listed = found.get("flips") or []
     if not listed:
         return ""
@@ -73,47 +88,41 @@ def _agreement(found: dict) -> str:
         return ""
     total = found.get("examples") or sum(cells.values())
     rows = [
-        [Cell(text), cell(cells.get(key), str), cell(cells.get(key, 0) / (total or 1), share)]
+        {"cell": text, "examples": cells.get(key), "share": cells.get(key, 0) / (total or 1)}
         for key, text in CELLS.items()
     ]
     agree = (
         f"The models agree on {share(found.get('agreement'))} of {total:,} dev examples; "
         f"Cohen's kappa is {number(found.get('kappa'), 3)}."
     )
-    columns = [Column("cell", numeric=False), Column("examples"), Column("share")]
+    columns = [Column("cell", "cell"), Column("examples", "examples", str), Column("share", "share", share)]
     return paragraph(agree) + table("Right and wrong, both models", columns, rows, key="cells")
 
 
-def _confusions(found: dict) -> list[str]:
+def _confusions(found: dict) -> list[Chart]:
     matrices, labels = found.get("confusion") or {}, [str(label) for label in found.get("labels", [])]
-    charts = []
-    for name in PAIR:
-        if name in matrices and labels:
-            title = f"Confusion of the {name}"
-            names, matrix = group_labels(labels, matrices[name])
-            shares = [[value / (sum(row) or 1) for value in row] for row in matrix]
-            chart = heat_map(
-                title,
-                names,
-                names,
-                shares,
-                "predicted label",
-                "true label",
-                high=1.0,
-                texts=[[str(value) for value in row] for row in matrix],
-            )
+    charts: list[Chart] = []
+    for model in PAIR:
+        if model in matrices and labels:
+            names, matrix = group_labels(labels, matrices[model])
             charts.append(
-                figure(
-                    title,
-                    chart,
+                HeatMap(
+                    f"Confusion of the {model}",
+                    names,
+                    names,
+                    values=[[value / (sum(row) or 1) for value in row] for row in matrix],
+                    x_label="predicted label",
+                    y_label="true label",
+                    scale="share of the true label",
+                    high=1.0,
+                    texts=[[str(value) for value in row] for row in matrix],
                     note="Numbers of examples; the stronger the colour, the larger the share of the true label.",
                 )
             )
     return charts
 
 
-def _calibration(found: dict) -> str:
-    models = found.get("calibration") or {}
+def _calibration(models: dict) -> list[Chart]:
     series = []
     for name in PAIR:
         bins = [one for one in (models.get(name) or {}).get("bins", []) if one.get("count")]
@@ -124,26 +133,17 @@ def _calibration(found: dict) -> str:
             ]
             points = [(one["confidence"], one["accuracy"]) for one in bins]
             series.append(Series(f"{name}, ECE {number(models[name].get('ece'), 3)}", points, name, tips=tips))
-    if not series:
-        return ""
-    axes = (
-        Axis("confidence, mean of a bin", high=1.0, show=_percent),
-        Axis("share right", low=0.0, high=1.0, show=_percent),
-    )
-    title = "Calibration"
-    return figure(
-        title,
-        line_chart(title, series, *axes, diagonal=True),
-        [(one.name, one.tone) for one in series],
-        "On the dotted line a model is right as often as it is sure. ECE: expected calibration error.",
-    )
+    x = Axis("confidence, mean of a bin", high=1.0, show=_percent)
+    y = Axis("share right", low=0.0, high=1.0, show=_percent)
+    note = "On the dotted line a model is right as often as it is sure. ECE: expected calibration error."
+    return [Lines("Calibration", series, x, y, diagonal=True, note=note)] if series else []
 
 
 def _percent(value: float) -> str:
     return f"{value:.3g}" if not 0 <= value <= 1 else f"{100 * value:.3g}%"
 
 
-def _by_class(found: dict) -> str:
+def _by_class(found: dict) -> list[Chart]:
     rows = sorted((one for one in found.get("by_class") or [] if one.get("count")), key=lambda one: -one["count"])
     names = [f"{one['label']} ({one['count']})" for one in rows]
     title = "Right by class" if len(rows) <= MAX_LABELS else f"Right by class, the {MAX_LABELS} commonest"
@@ -151,51 +151,40 @@ def _by_class(found: dict) -> str:
     return _pair_bars(title, names[:MAX_LABELS], rows[:MAX_LABELS], label)
 
 
-def _all_classes(found: dict) -> str:
-    """A table of all classes where the chart shows only the commonest."""
-    rows = found.get("by_class") or []
-    if len(rows) <= MAX_LABELS:
-        return ""
-    columns = [Column("label", numeric=False), Column("examples"), Column("predecessor"), Column("successor")]
-    cells = [
-        [Cell(str(one["label"])), cell(one.get("count"), str), *(cell(one.get(name), share) for name in PAIR)]
-        for one in rows
-    ]
-    caption = "Share right by true label"
-    return fold(f"All {len(rows)} classes", table(caption, columns, cells, key="by-class"))
-
-
-def _by_length(found: dict) -> str:
+def _by_length(found: dict) -> list[Chart]:
     rows = [one for one in found.get("by_length") or [] if one.get("count")]
     names = [f"{one['low']}–{one['high']} ({one['count']})" for one in rows]
     return _pair_bars("Right by length", names, rows, "share right, by tokens in the text (examples)")
 
 
-def _pair_bars(title: str, names: list[str], rows: list[dict], label: str) -> str:
-    if not rows:
-        return ""
+def _pair_bars(title: str, names: list[str], rows: list[dict], label: str) -> list[Chart]:
     bars = [Bars(name, [one.get(name) for one in rows], name) for name in PAIR]
-    chart = bar_chart(title, names, bars, Axis(label, low=0.0, high=1.0, show=_percent))
-    return figure(title, chart, [(name, name) for name in PAIR], bars=True)
+    return [BarChart(title, names, bars, Axis(label, low=0.0, high=1.0, show=_percent))] if rows else []
 
 
-def _kinds(found: dict) -> list[str]:
+def _kinds(found: dict) -> list[Chart]:
     """A chart for each side: the share of every kind among the errors of both models."""
     rows = (found.get("classes") or {}).get("rows") or []
-    charts = []
+    charts: list[Chart] = []
     for side in dict.fromkeys(str(one["side"]) for one in rows):
         here = [one for one in rows if str(one["side"]) == side]
-        title = f"Kinds of error: {side}"
         bars = [
             Bars(model, [one[key]["share"] for one in here], model, [_interval(one[key]) for one in here])
             for model, key in zip(PAIR, ("before", "after"), strict=True)
         ]
-        label = (
-            f"share of the {side}, with its interval" if side != "errors" else "share of the errors, with its interval"
-        )
-        chart = bar_chart(title, [str(one["name"]) for one in here], bars, Axis(label, low=0.0, show=_percent))
-        charts.append(figure(title, chart, [(name, name) for name in PAIR], bars=True))
+        axis = Axis(f"share of the {side}, with its interval", low=0.0, show=_percent)
+        charts.append(BarChart(f"Kinds of error: {side}", [str(one["name"]) for one in here], bars, axis))
     return charts
+
+
+def _all_classes(found: dict) -> str:
+    """A table of all classes where the chart shows only the commonest."""
+    rows = found.get("by_class") or []
+    if len(rows) <= MAX_LABELS:
+        return ""
+    columns = [Column("label", "label"), Column("examples", "count", str), *(Column(one, one, share) for one in PAIR)]
+    caption = "Share right by true label"
+    return fold(f"All {len(rows)} classes", table(caption, columns, rows, key="by-class"))
 
 
 def _classes(found: dict, key: str, title: str) -> str:
@@ -203,39 +192,37 @@ def _classes(found: dict, key: str, title: str) -> str:
     rows = classes.get("rows") or []
     if not rows:
         return ""
-    columns = [Column("kind", numeric=False), Column("side", numeric=False), Column("before"), Column("after")]
-    columns += [Column("difference"), Column("interval", numeric=False), Column("stable", numeric=False)]
+    columns = [Column("kind", "name"), Column("side", "side")]
+    columns += [Column(key, key, share) for key in ("before", "after", "difference")]
+    columns += [Column("interval", "interval"), Column("stable", "stable")]
     margin = classes.get("margin")
-    meaning = (
-        f"; stable: the whole interval of the difference lies within ±{share(margin)}" if is_number(margin) else ""
-    )
-    listed = [
-        [Cell(str(one["name"])), Cell(str(one["side"])), *_shares(one), Cell(_stable(one.get("stable")))]
-        for one in rows
-    ]
+    meaning = f"; stable: the whole interval of the difference is within ±{share(margin)}" if is_number(margin) else ""
     rules = "; ".join(f"{one['name']}: {one['rule']}" for one in classes.get("rules") or [])
-    return table(f"{title}, before and after{meaning}", columns, listed, key=key.replace("_", "-")) + (
-        paragraph(f"Rules: {rules}.", "note") if rules else ""
-    )
+    return table(
+        f"{title}, before and after{meaning}", columns, [_kind_row(one) for one in rows], key=key.replace("_", "-")
+    ) + (paragraph(f"Rules: {rules}.", "note") if rules else "")
 
 
 def _interval(one: dict) -> tuple[float, float] | None:
     return (one["low"], one["high"]) if is_number(one.get("low")) and is_number(one.get("high")) else None
 
 
-def _shares(one: dict) -> list[Cell]:
-    found = [
-        Cell(f"{share(one[key].get('share'))} ({one[key].get('count')} of {one[key].get('of')})", one[key].get("share"))
-        for key in ("before", "after")
-    ]
+def _kind_row(one: dict) -> dict[str, Any]:
+    """What the table shows of a kind of error: shares with their counts, and the difference with its sign and interval."""
     difference: dict[str, Any] = one.get("difference") or {}
-    signed = difference.get("share")
-    shown = f"{signed:+.1%}" if is_number(signed) else "–"
-    return [*found, Cell(shown, signed), Cell(span_of(difference.get("low"), difference.get("high"), share))]
-
-
-def _stable(value: Any) -> str:
-    return "not shown" if value is None else "yes" if value else "no"
+    signed, stable = difference.get("share"), one.get("stable")
+    shares = {
+        key: TableCell(f"{share(found.get('share'))} ({found.get('count')} of {found.get('of')})", found.get("share"))
+        for key, found in ((key, one[key]) for key in ("before", "after"))
+    }
+    return {
+        "name": one["name"],
+        "side": one["side"],
+        **shares,
+        "difference": TableCell(f"{signed:+.1%}" if is_number(signed) else MISSING, signed),
+        "interval": f"{share(difference.get('low'))} to {share(difference.get('high'))}",
+        "stable": "not shown" if stable is None else "yes" if stable else "no",
+    }
 
 
 def _flip(one: dict) -> str:
@@ -253,7 +240,7 @@ def _answer(name: str, answer: dict) -> str:
     sure = answer.get("confidence")
     width = 40 * min(1.0, max(0.0, sure)) if is_number(sure) else 0
     return (
-        f'<span class="answer">{NAMES[name]}: <b>{esc(answer["label"])}</b> '
+        f'<span class="answer">{name}: <b>{esc(answer["label"])}</b> '
         '<svg class="sure" viewBox="0 0 40 6" aria-hidden="true">'
         f'<rect class="track" width="40" height="6"/><rect class="t-{name}" width="{width:.1f}" height="6"/></svg> '
         f'<span class="confidence">{share(sure)}</span></span>'

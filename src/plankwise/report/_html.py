@@ -1,16 +1,16 @@
-"""Building blocks of the page: tables that sort, figures with a legend, sections, things that fold."""
+"""Building blocks of the page: tables that sort, sections, things that fold."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plankwise.report._text import MISSING, cut, esc, is_number
+from plankwise.report.text import MISSING, cut, esc, is_number
 
 LONG = 32  # letters; a longer text in a table is broken into lines
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What a cell shows, and what it is sorted by."""
 
     text: str
@@ -19,29 +19,27 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
+    """A column's head, the key of what it shows of a row, and how it writes numbers; None: it shows text."""
+
     name: str
-    numeric: bool = True
+    key: str
+    show: Callable[[Any], str] | None = None
 
 
-def cell(value: Any, show: Any) -> Cell:
-    """A number as `show` writes it, sorted by its exact value; a missing one is sorted last."""
-    return Cell(show(value), value if is_number(value) else None)
-
-
-def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, key: str = "") -> str:
+def table(caption: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], *, key: str = "") -> str:
     """A table whose head sorts it, in a box that scrolls by itself when the screen is narrow; the first column names a row.
 
-    A column of numbers none of which is known is left out.
+    Numbers are sorted by their exact value, missing ones last. A column of numbers none of which is known is left out.
     """
-    shown = [
-        i for i, column in enumerate(columns) if not column.numeric or any(row[i].value is not None for row in rows)
-    ]
-    columns, rows = [columns[i] for i in shown], [[row[i] for i in shown] for row in rows]
+    cells = {column: [_cell(column, row.get(column.key)) for row in rows] for column in columns}
+    cells = {
+        column: ours for column, ours in cells.items() if not column.show or any(c.value is not None for c in ours)
+    }
     head = "".join(
         f'<th scope="col" aria-sort="none"{_numeric(column)}><button type="button">{esc(column.name)}</button></th>'
-        for column in columns
+        for column in cells
     )
-    body = "".join(f"<tr>{_row(columns, row)}</tr>" for row in rows)
+    body = "".join(f"<tr>{_row(list(cells), row)}</tr>" for row in zip(*cells.values(), strict=True))
     name = f' data-table="{esc(key)}"' if key else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{esc(cut(caption, 120))}"><table class="sortable"{name}>'
@@ -58,34 +56,9 @@ def facts(caption: str, rows: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def figure(
-    title: str, chart: str, legend: Sequence[tuple[str, str]] = (), note: str = "", *, bars: bool = False
-) -> str:
-    """A chart under its title; `legend` is pairs of name and tone, shown as lines or as `bars`."""
-    keys = "".join(
-        f'<span class="key"><svg viewBox="0 0 26 10" aria-hidden="true">{_swatch(tone, bars)}</svg>{esc(name)}</span>'
-        for name, tone in legend
-    )
-    return (
-        f"<figure><figcaption>{esc(title)}</figcaption>"
-        + (f'<div class="legend">{keys}</div>' if keys else "")
-        + chart
-        + (f'<p class="note">{esc(note)}</p>' if note else "")
-        + "</figure>"
-    )
-
-
-def _swatch(tone: str, bars: bool) -> str:
-    if bars:
-        return f'<rect class="t-{tone}" x="8" width="10" height="10"/>'
-    return (
-        f'<line class="line t-{tone}" x1="1" x2="25" y1="5" y2="5"/><circle class="dot t-{tone}" cx="13" cy="5" r="4"/>'
-    )
-
-
-def section(title: str, *parts: str, key: str = "") -> str:
-    """A headed part of the page; empty if all its parts are."""
-    inside = "".join(parts)
+def section(title: str, *contents: str, key: str = "") -> str:
+    """Contents under a heading; empty if all of them are."""
+    inside = "".join(contents)
     name = f' data-section="{esc(key)}"' if key else ""
     return f"<section{name}><h2>{esc(title)}</h2>{inside}</section>" if inside else ""
 
@@ -104,14 +77,22 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def _numeric(column: Column) -> str:
-    return ' class="number"' if column.numeric else ""
+    return ' class="number"' if column.show else ""
 
 
-def _row(columns: Sequence[Column], row: Sequence[Cell]) -> str:
-    parts = []
+def _cell(column: Column, value: Any) -> TableCell:
+    if isinstance(value, TableCell):
+        return value
+    if column.show is None:
+        return TableCell("" if value is None else str(value))
+    return TableCell(column.show(value), value if is_number(value) else None)
+
+
+def _row(columns: Sequence[Column], row: Sequence[TableCell]) -> str:
+    cells = []
     for index, (column, one) in enumerate(zip(columns, row, strict=True)):
-        value = "" if one.value is None and column.numeric else one.text if one.value is None else one.value
-        kind = " class=number" if column.numeric else " class=words" if len(one.text) > LONG else ""
+        value = "" if one.value is None and column.show else one.text if one.value is None else one.value
+        kind = " class=number" if column.show else " class=words" if len(one.text) > LONG else ""
         start, end = ('<th scope="row"', "</th>") if index == 0 else ("<td", "</td>")
-        parts.append(f'{start}{kind} data-value="{esc(value)}">{esc(one.text or MISSING)}{end}')
-    return "".join(parts)
+        cells.append(f'{start}{kind} data-value="{esc(value)}">{esc(one.text or MISSING)}{end}')
+    return "".join(cells)

@@ -1,59 +1,36 @@
 """What happened in training: loss, held-out score, replacing rate, which slots were drawn."""
 
-from plankwise.report._axes import Axis
-from plankwise.report._html import Cell, Column, cell, figure, grid, paragraph, table
-from plankwise.report._text import cut, is_number, number, share
-from plankwise.report.charts import Series, heat_map, line_chart
-from plankwise.report.verdict import is_text, score_name
+from plankwise.record import Shown
+from plankwise.report._html import Column, paragraph, table
+from plankwise.report._svg import show_all
+from plankwise.report.charts import Axis, Chart, Charts, HeatMap, Lines, Series
+from plankwise.report.text import cut, fixed, is_number, number, share
 
-STEP = "training step"
+STEPS = Axis("training step", low=0)
 MAX_COLUMNS = 40
-TONES = {"predecessor": "predecessor", "floor": "floor", "model": "predecessor", "head": "other"}
-SHOWN = {"floor": "truncated"}
-
-
-def series_of(record: dict, key: str, *, fitting: bool = False) -> list[Series]:
-    """One line a stage that logged `key`, by step."""
-    found = []
-    for name, stage in record.get("stages", {}).items():
-        points = [(entry["step"], entry[key]) for entry in stage.get("history", []) if is_number(entry.get(key))]
-        if points and (name == "fitting") == fitting:
-            found.append(Series(SHOWN.get(name, name), points, TONES.get(name, "successor")))
-    return found
-
-
-def score_series(record: dict) -> tuple[list[Series], str]:
-    """Held-out scores by step, and what they are."""
-    perplexity = series_of(record, "eval_perplexity") if is_text(record) else []
-    if perplexity:
-        return perplexity, "perplexity"
-    name = score_name(record)
-    return series_of(record, "eval_score"), "1 / perplexity" if is_text(record) else name
+FITTING = "fitting"
+TONES = {"predecessor": "predecessor", "truncated": "truncated", "model": "predecessor", "head": "other"}
 
 
 def training(record: dict) -> str:
     """The charts of a run's training; empty if nothing was logged."""
-    steps = Axis(STEP, low=0)
-    scores, name = score_series(record)
-    return grid(
-        _lines(
-            "Loss on the training examples", series_of(record, "loss"), steps, Axis("loss, mean since the last mark")
+    return show_all(training_charts(record)) + _remarks(record) + _estimate(record)
+
+
+def training_charts(record: dict) -> Charts:
+    """Loss, score and rate by step, which slots were drawn, and the loss of the fitting before it."""
+    scores, name = _scores(record)
+    rate = Axis("probability that a successor runs", low=0.0, high=1.0)
+    fitting = _series(record, "loss", fitting=True)
+    return {
+        "loss": _lines(
+            "Loss on the training examples", _series(record, "loss"), Axis("loss, mean since the last mark")
         ),
-        _lines(f"Score on dev: {name}", scores, steps, Axis(name, show=lambda value: f"{value:.4g}")),
-        _lines(
-            "Replacing rate",
-            series_of(record, "replacing_rate"),
-            steps,
-            Axis("probability that a successor runs", low=0.0, high=1.0),
-        ),
-        _masks(record),
-        _lines(
-            "Fitting the successors beforehand",
-            series_of(record, "loss", fitting=True),
-            steps,
-            Axis("loss: relative error"),
-        ),
-    ) + "".join((_remarks(record), _estimate(record)))
+        "score": _lines(f"Score on dev: {name}", scores, Axis(name, show=lambda value: f"{value:.4g}")),
+        "replacing-rate": _lines("Replacing rate", _series(record, "replacing_rate"), rate),
+        "masks": _masks(record.get("masks") or {}),
+        "fitting": _lines("Fitting the successors beforehand", fitting, Axis("loss: relative error")),
+    }
 
 
 def merge_bins(bins: list[dict], most: int = MAX_COLUMNS) -> list[dict]:
@@ -70,33 +47,49 @@ def merge_bins(bins: list[dict], most: int = MAX_COLUMNS) -> list[dict]:
     ]
 
 
-def _lines(title: str, series: list[Series], x: Axis, y: Axis) -> str:
-    if not series:
-        return ""
-    return figure(title, line_chart(title, series, x, y), [(one.name, one.tone) for one in series])
+def _series(record: dict, key: str, *, fitting: bool = False) -> list[Series]:
+    """One line a stage that logged `key`, by step; the stage that fits successors apart from the others."""
+    found = []
+    for name, stage in record.get("stages", {}).items():
+        points = [(entry["step"], entry[key]) for entry in stage.get("history", []) if is_number(entry.get(key))]
+        if points and (name == FITTING) == fitting:
+            found.append(Series(name, points, TONES.get(name, "successor")))
+    return found
 
 
-def _masks(record: dict) -> str:
-    masks = record.get("masks") or {}
+def _scores(record: dict) -> tuple[list[Series], str]:
+    """Held-out scores by step, and what they are: the figure that the record shows, or else the score itself."""
+    shown = Shown.of(record)
+    if found := _series(record, f"eval_{shown.key}"):
+        return found, shown.metric
+    return _series(record, "eval_score"), " and ".join(record["task"].get("score") or ["score"])
+
+
+def _lines(title: str, series: list[Series], y: Axis) -> list[Chart]:
+    return [Lines(title, series, STEPS, y)] if series else []
+
+
+def _masks(masks: dict) -> list[Chart]:
     if not masks.get("bins") or not masks.get("slots"):
-        return ""
+        return []
     bins = merge_bins(masks["bins"])
-    shares = [[one["replaced"][row] / (one["steps"] or 1) for one in bins] for row in range(len(masks["slots"]))]
-    title = "Which successors the coin drew"
-    chart = heat_map(
-        title,
-        [cut(f"{index + 1}: {name.rpartition('.')[2] or name}", 18) for index, name in enumerate(masks["slots"])],
-        [str(one["step"]) for one in bins],
-        shares,
-        "training step at which the bin begins",
-        "slot",
-        show=share,
-        high=1.0,
-        numbers=False,
-    )
-    return figure(
-        title, chart, note="The stronger the colour, the larger the share of the steps in which the successor ran."
-    )
+    return [
+        HeatMap(
+            "Which successors the coin drew",
+            rows=[
+                cut(f"{index + 1}: {name.rpartition('.')[2] or name}", 18) for index, name in enumerate(masks["slots"])
+            ],
+            columns=[str(one["step"]) for one in bins],
+            values=[[one["replaced"][row] / (one["steps"] or 1) for one in bins] for row in range(len(masks["slots"]))],
+            x_label="training step at which the bin begins",
+            y_label="slot",
+            scale="share of steps in which the successor ran",
+            show=share,
+            high=1.0,
+            numbers=False,
+            note="The stronger the colour, the larger the share of the steps in which the successor ran.",
+        )
+    ]
 
 
 def _estimate(record: dict) -> str:
@@ -104,12 +97,10 @@ def _estimate(record: dict) -> str:
     estimate = record.get("estimate") or {}
     if not estimate.get("phases"):
         return ""
-    phases = {SHOWN.get(name, name): phase for name, phase in estimate["phases"].items()}
-    rows = [
-        [Cell(name), *(cell(phase.get(key), lambda value: number(value, 1)) for key in ("estimated", "measured"))]
-        for name, phase in {**phases, "in all": estimate.get("seconds", {})}.items()
-    ]
-    columns = [Column("phase", numeric=False), Column("estimated (s)"), Column("measured (s)")]
+    phases = {**estimate["phases"], "in all": estimate.get("seconds", {})}
+    rows = [{"phase": name, **phase} for name, phase in phases.items()]
+    columns = [Column("phase", "phase")]
+    columns += [Column(f"{key} (s)", key, fixed(1)) for key in ("estimated", "measured")]
     return table("Time of each phase, as estimated before the run and as measured", columns, rows, key="estimate")
 
 
@@ -118,9 +109,7 @@ def _remarks(record: dict) -> str:
     for name, stage in record.get("stages", {}).items():
         if is_number(stage.get("best_score")):
             best = f"best {number(stage['best_score'])} at step {stage.get('best_step')}"
-            told.append(
-                f"{SHOWN.get(name, name)}: {stage.get('steps'):,} steps, {stage.get('seconds', 0):.0f} s, {best}"
-            )
+            told.append(f"{name}: {stage.get('steps'):,} steps, {stage.get('seconds', 0):.0f} s, {best}")
     if "rises" in record:
         told.append(f"the rate rose at steps {', '.join(map(str, record['rises'])) or 'none'}")
     return paragraph("; ".join(told) + ".", "note") if told else ""

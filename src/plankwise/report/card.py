@@ -3,19 +3,15 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 from plankwise.files import write_text
-from plankwise.report._text import NAMES, count, is_number, number, share, times
-from plankwise.report.verdict import is_text, score_name, show_score, verdict
+from plankwise.record import Shown
+from plankwise.report.text import MODELS, as_markdown, count, is_number, number, share, times
+from plankwise.report.verdict import score_name, show_score, verdict
 
 FILE = "README.md"
-PIPELINES = {"mlm": "fill-mask", "clm": "text-generation"}
-PIPELINE_NAMES = {
-    "fill-mask": "Masked language modelling",
-    "text-generation": "Text generation",
-    "text-classification": "Text classification",
-}
+# What the hub calls a pipeline, where that is not the tag in words.
+PIPELINES = {"fill-mask": "Masked language modelling"}
 # Names of metrics as the hub knows them; any other is written as it is.
 METRICS = {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?")
@@ -43,14 +39,9 @@ def base_model(record: dict) -> str | None:
     return path if HUB_NAME.fullmatch(path) and not folder_like and path.split("/")[0] != "runs" else None
 
 
-def pipeline_of(record: dict) -> str:
-    """What the hub calls the model's task."""
-    objective = record.get("task", {}).get("objective", "")
-    return PIPELINES.get(str(objective).split("+")[0], "text-classification")
-
-
 def _front_matter(record: dict) -> str:
-    task, pipeline = record.get("task") or {}, pipeline_of(record)
+    task, pipeline = record["task"], Shown.of(record).pipeline
+    name = PIPELINES.get(pipeline, pipeline.replace("-", " ").capitalize())
     metrics = "".join(
         f"    - type: {_quote(METRICS.get(name, name))}\n      value: {value!r}\n      name: {_quote(f'{name} on dev')}\n"
         for name, value in _metrics(record).items()
@@ -58,11 +49,11 @@ def _front_matter(record: dict) -> str:
     base = base_model(record)
     return (
         "library_name: transformers\n"
-        f"pipeline_tag: {pipeline}\n"
+        f"pipeline_tag: {_quote(pipeline)}\n"
         + (f"base_model: {_quote(base)}\n" if base else "")
         + "tags:\n- plankwise\n- model-compression\n- module-replacing\n"
-        + f"model-index:\n- name: {_quote(_name(record))}\n  results:\n  - task:\n      type: {pipeline}\n"
-        + f"      name: {PIPELINE_NAMES[pipeline]}\n    dataset:\n      name: {_quote(task.get('name', 'unknown'))}\n"
+        + f"model-index:\n- name: {_quote(_name(record))}\n  results:\n  - task:\n      type: {_quote(pipeline)}\n"
+        + f"      name: {_quote(name)}\n    dataset:\n      name: {_quote(task.get('name', 'unknown'))}\n"
         + f"      type: {_quote(_dataset_type(task))}\n      split: dev\n"
         + (f"    metrics:\n{metrics}" if metrics else "    metrics: []\n")
     )
@@ -92,8 +83,8 @@ def _metrics(record: dict) -> dict[str, float]:
 def _body(record: dict) -> str:
     return "\n\n".join(
         [
-            f"# {_cell(_name(record))}",
-            _cell(verdict(record)),
+            f"# {as_markdown(_name(record))}",
+            as_markdown(verdict(record)),
             f"## How it was made\n\n{_how(record)}",
             f"## Scores on dev\n\n{_table(record)}",
             f"## How to load it\n\n{_loading(record)}",
@@ -110,11 +101,11 @@ def _how(record: dict) -> str:
     base = base_model(record)
     start = f"from `{base}`" if base else "from a model that is not on the hub"
     slots = record.get("plan") or []
-    lines = [f"Made by {tool}, {start}, on the task {_cell(record.get('task', {}).get('name', ''))}."]
+    lines = [f"Made by {tool}, {start}, on the task {as_markdown(record['task'].get('name', ''))}."]
     if slots:
         blocks = sum(max(1, len(slot.get("span") or [])) for slot in slots)
         lines.append(
-            f"{blocks} modules of the predecessor were replaced by {len(slots)} successors (method: {_cell(method)}), in "
+            f"{blocks} modules of the predecessor were replaced by {len(slots)} successors (method: {as_markdown(method)}), in "
             f"{record.get('steps', 0):,} steps with seed {record.get('seed')}."
         )
     return " ".join(lines)
@@ -122,35 +113,35 @@ def _how(record: dict) -> str:
 
 def _table(record: dict) -> str:
     lines = [
-        f"| model | parameters | size | {_cell(score_name(record))} | retained | speed-up |",
+        f"| model | parameters | size | {as_markdown(score_name(record))} | retained | speed-up |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    for name in ("predecessor", "floor", "successor", "model"):
+    for name in MODELS:
         if name in record:
             model = record[name]
             kept = model.get("retained", 1.0 if name == "predecessor" else None)
-            cells = [NAMES[name], count(model.get("parameters")), f"{number(model.get('size_mb'), 1)} MB"]
+            cells = [name, count(model.get("parameters")), f"{number(model.get('size_mb'), 1)} MB"]
             cells += [show_score(record, model), share(kept), times(model.get("speedup"))]
             lines.append(f"| {' | '.join(cells)} |")
-    note = "\n\ntruncated: the predecessor's lower blocks alone, trained as long." if "floor" in record else ""
+    note = "\n\ntruncated: the predecessor's lower blocks alone, trained as long." if "truncated" in record else ""
     return "\n".join(lines) + note
 
 
 def _loading(record: dict) -> str:
+    model = record.get("successor") or record["model"]
+    first = "import plankwise  # knows what the model is made of\n" if model.get("planned") else ""
     return (
-        "```python\nfrom transformers import pipeline\n\n"
-        f'model = pipeline("{pipeline_of(record)}", model="path/to/this/folder")\n```'
+        f"```python\n{first}from transformers import pipeline\n\n"
+        f'model = pipeline({_quote(Shown.of(record).pipeline)}, model="path/to/this/folder")\n```'
     )
 
 
 def _limits(record: dict) -> str:
-    task: dict[str, Any] = record.get("task") or {}
-    dev = task.get("dev")
+    dev = record["task"].get("dev")
     examples = sum(value for value in dev.values() if is_number(value)) if isinstance(dev, dict) else dev
     size = f" {examples:,} held-out" if is_number(examples) else " held-out"
-    unit = "pieces of text" if is_text(record) else "examples"
     lines = [
-        f"- The scores are from one run with one seed on{size} {unit} that also chose the best checkpoint; "
+        f"- The scores are from one run with one seed on{size} {Shown.of(record).unit} that also chose the best checkpoint; "
         "other data may give others.",
         "- Whatever the predecessor gets wrong, and whatever its training texts were biased towards, the successor inherits.",
     ]
@@ -160,9 +151,3 @@ def _limits(record: dict) -> str:
     if record.get("speedup") is not None:
         lines.append("- The speed-up was measured on one machine; another has another.")
     return "\n".join(lines)
-
-
-def _cell(text: object) -> str:
-    """Text from data as Markdown shows it literally, on one line."""
-    line = " ".join(str(text).split())
-    return "".join(f"\\{sign}" if sign in "\\|*_`[]" else "&lt;" if sign == "<" else sign for sign in line)

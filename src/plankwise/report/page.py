@@ -2,7 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -10,10 +11,10 @@ from pathlib import Path
 from plankwise.errors import RunError
 from plankwise.files import write_text
 from plankwise.record import FILE, read_record
-from plankwise.report._comparison import read_table, show_runs, show_table
 from plankwise.report._html import fold
-from plankwise.report._text import esc
+from plankwise.report.comparison import read_results, show_results, show_runs
 from plankwise.report.sections import headline, run_sections
+from plankwise.report.text import esc
 
 TABLE = "table.json"
 MAX_BYTES = 6_000_000
@@ -22,7 +23,7 @@ DAMAGED = (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivi
 
 
 @dataclass(frozen=True)
-class Source:
+class PageInput:
     """A record or a table that a page is made of; `name` tells it from the others."""
 
     name: str
@@ -34,8 +35,8 @@ class Source:
         return self.path.name != TABLE
 
 
-def read_sources(paths: list[Path]) -> list[Source]:
-    """What lies at the paths: runs, comparisons, studies; a folder of runs stands for all of them.
+def read_inputs(paths: list[Path]) -> list[PageInput]:
+    """The runs, comparisons and studies at the paths; a folder of runs means all of them.
 
     Raises:
         RunError: there is nothing to report on, or it cannot be read.
@@ -43,11 +44,11 @@ def read_sources(paths: list[Path]) -> list[Source]:
     found = [file for path in paths for file in _files_at(path)]
     if not found:
         raise RunError("no run is given; give the folders of one or more finished runs")
-    sources = [Source("", file, _read(file)) for file in dict.fromkeys(found)]
-    names = [_name(source) for source in sources]
+    inputs = [PageInput("", file, _read(file)) for file in dict.fromkeys(found)]
+    names = [_name(given) for given in inputs]
     return [
-        Source(name if names.count(name) == 1 else str(source.path.parent), source.path, source.data)
-        for name, source in zip(names, sources, strict=True)
+        PageInput(name if names.count(name) == 1 else str(given.path.parent), given.path, given.data)
+        for name, given in zip(names, inputs, strict=True)
     ]
 
 
@@ -57,34 +58,35 @@ def write_report(paths: list[Path], out: Path) -> Path:
     Raises:
         RunError: a run has no record, its record is damaged, or `out` cannot be written.
     """
-    write_text(out, make_page(read_sources(paths)))
+    write_text(out, make_page(read_inputs(paths)))
     return out
 
 
-def make_page(sources: list[Source]) -> str:
+def make_page(inputs: list[PageInput]) -> str:
     """The page as text, below MAX_BYTES: where all of it would be more, fewer flips and then fewer charts are shown.
 
     Raises:
         RunError: a record or table is damaged.
     """
     for most_flips, drawings in LESSER:
-        page = _assemble(sources, most_flips, drawings)
+        page = _assemble(inputs, most_flips, drawings)
         if len(page.encode("utf-8")) < MAX_BYTES:
             return page
-    raise RunError(f"a page on {len(sources)} runs is larger than {MAX_BYTES // 10**6} MB; report on fewer at once")
+    raise RunError(f"a page on {len(inputs)} runs is larger than {MAX_BYTES // 10**6} MB; report on fewer at once")
 
 
-def guarded(source: Source, make: Callable[[], str]) -> str:
-    """What `make` gives.
+@contextmanager
+def _showing(given: PageInput) -> Iterator[None]:
+    """Turns an error in reading the data into a sentence that names its file.
 
     Raises:
-        RunError: the source lacks something that it must have, or has it in another form.
+        RunError: the file lacks something that it must have, or has it in another form.
     """
     try:
-        return make()
+        yield
     except DAMAGED as error:
         raise RunError(
-            f"{source.path} is damaged: it cannot be shown ({type(error).__name__}: {error}); "
+            f"{given.path} is damaged: it cannot be shown ({type(error).__name__}: {error}); "
             "run the command that wrote it again, in another folder"
         ) from error
 
@@ -104,9 +106,9 @@ def _files_at(path: Path) -> list[Path]:
 
 def _read(file: Path) -> dict:
     if file.name == TABLE:
-        return read_table(file)
+        return read_results(file)
     if file.name != FILE:
-        raise RunError(f"{file} is no record; give the folder of a finished run, which has a {FILE}")
+        raise RunError(f"{file} is not a record; give the folder of a finished run, which has a {FILE}")
     record = read_record(file.parent)
     whole = isinstance(record, dict) and all(isinstance(record.get(key), dict) for key in ("stages", "task"))
     if not whole or not ("model" in record or {"predecessor", "successor"} <= record.keys()):
@@ -114,38 +116,32 @@ def _read(file: Path) -> dict:
     return record
 
 
-def _name(source: Source) -> str:
-    if not source.is_run:
-        return source.path.parent.name or TABLE
-    config = source.data.get("config")
+def _name(given: PageInput) -> str:
+    if not given.is_run:
+        return given.path.parent.name or TABLE
+    config = given.data.get("config")
     named = config.get("run", {}).get("name") if isinstance(config, dict) else None
-    return str(named or source.path.parent.resolve().name)
+    return str(named or given.path.parent.resolve().name)
 
 
-def _assemble(sources: list[Source], most_flips: int, drawings: bool) -> str:
-    if len(sources) == 1 and sources[0].is_run:
-        record = sources[0].data
-        body = guarded(
-            sources[0],
-            lambda: headline(record) + run_sections(record, "run", most_flips=most_flips, drawings=drawings),
-        )
-        return _wrap(sources[0].name, body + _left_out(most_flips, drawings))
-    runs = [source for source in sources if source.is_run]
-    parts = [guarded(source, lambda source=source: show_table(source.data)) for source in sources if not source.is_run]  # type: ignore[misc]
-    if runs:
-        rows = [(source.name, source.data) for source in runs]
-        parts.insert(0, guarded(runs[0], lambda: show_runs(rows)))
-    for index, source in enumerate(runs):
-        inside = guarded(
-            source,
-            lambda source=source, index=index: (  # type: ignore[misc]
-                headline(source.data)
-                + run_sections(source.data, f"run{index}", most_flips=most_flips, drawings=drawings)
-            ),
-        )
-        parts.append(f'<article class="run">{fold(source.name, inside)}</article>')
-    title = sources[0].name if len(sources) == 1 else f"{len(sources)} runs compared"
-    return _wrap(title, "".join(parts) + _left_out(most_flips, drawings))
+def _assemble(inputs: list[PageInput], most_flips: int, drawings: bool) -> str:
+    runs = [given for given in inputs if given.is_run]
+    alone = len(inputs) == 1
+    shown = []
+    if runs and not alone:
+        with _showing(runs[0]):
+            shown.append(show_runs([(given.name, given.data) for given in runs]))
+    for given in inputs:
+        if not given.is_run:
+            with _showing(given):
+                shown.append(show_results(given.data))
+    for index, given in enumerate(runs):
+        with _showing(given):
+            key = "run" if alone else f"run{index}"
+            inside = headline(given.data) + run_sections(given.data, key, most_flips=most_flips, drawings=drawings)
+            shown.append(inside if alone else f'<article class="run">{fold(given.name, inside)}</article>')
+    title = inputs[0].name if alone else f"{len(inputs)} runs compared"
+    return _wrap(title, "".join(shown) + _left_out(most_flips, drawings))
 
 
 def _left_out(most_flips: int, drawings: bool) -> str:

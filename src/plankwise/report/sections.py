@@ -1,16 +1,17 @@
-"""The parts of a run's page, in their order; each is HTML from a record, empty where the record has nothing to show."""
+"""The sections of a run's page, in their order; each is HTML from a record, empty where the record has nothing to show."""
 
 import shlex
 from typing import Any
 
-from plankwise.report._cost import MODELS, cost
+from plankwise.record import Shown
+from plankwise.report._cost import cost
 from plankwise.report._errors import errors, flips
-from plankwise.report._html import Cell, Column, cell, facts, fold, grid, paragraph, section, table
+from plankwise.report._html import Column, facts, fold, grid, paragraph, section, table
 from plankwise.report._inside import drops_of, inside
-from plankwise.report._text import NAMES, count, esc, number, share, times
 from plankwise.report._training import training
 from plankwise.report.ship import draw_ships
-from plankwise.report.verdict import figures, is_text, score_name, score_of, verdict
+from plankwise.report.text import MODELS, count, esc, fixed, number, share, times
+from plankwise.report.verdict import tiles, verdict
 
 
 def run_sections(record: dict, key: str, *, most_flips: int = 500, drawings: bool = True) -> str:
@@ -30,12 +31,12 @@ def run_sections(record: dict, key: str, *, most_flips: int = 500, drawings: boo
 
 def headline(record: dict, level: str = "p") -> str:
     """The verdict and its figures as tiles."""
-    tiles = "".join(
+    shown = "".join(
         f'<div class="tile" data-figure="{esc(one.name)}"><span class="name">{esc(one.name)}</span>'
         f'<strong>{esc(one.value)}</strong><span class="note">{esc(one.note)}</span></div>'
-        for one in figures(record)
+        for one in tiles(record)
     )
-    return f'<{level} class="verdict">{esc(verdict(record))}</{level}><div class="tiles">{tiles}</div>'
+    return f'<{level} class="verdict">{esc(verdict(record))}</{level}><div class="tiles">{shown}</div>'
 
 
 def models(record: dict) -> str:
@@ -43,28 +44,30 @@ def models(record: dict) -> str:
     there = [name for name in MODELS if name in record]
     batch = next((batch for name in there for batch in record[name].get("latency") or {}), "")
     latency = f"latency (ms, batch of {batch})" if batch else "latency (ms)"
-    extra = sorted(
-        {key for name in there for key in record[name].get("metrics") or {}} - {"perplexity", *_names(record)}
-    )
-    columns = [Column("model", numeric=False), Column("parameters"), Column("size (MB)"), Column(score_name(record))]
-    columns += [Column("retained"), Column(latency), Column("speed-up"), *(Column(name) for name in extra)]
-    rows = []
-    for name in there:
-        model = record[name]
-        kept = model.get("retained", 1.0 if name == "predecessor" else None)
-        rows.append(
-            [
-                Cell(NAMES[name]),
-                cell(model.get("parameters"), count),
-                cell(model.get("size_mb"), lambda value: number(value, 1)),
-                cell(score_of(record, model), lambda value: number(value, 2 if is_text(record) else 4)),
-                cell(kept, share),
-                cell(model.get("latency_ms"), lambda value: number(value, 2)),
-                cell(model.get("speedup"), times),
-                *(cell(model.get("metrics", {}).get(one), number) for one in extra),
-            ]
-        )
-    caption = f"{record.get('task', {}).get('name', 'task')}: {score_name(record)} on dev; latency is the median time of a batch"
+    shown = Shown.of(record)
+    # The column of the score shows the metric that it is named after.
+    extra = sorted({key for name in there for key in record[name].get("metrics") or {}} - {shown.key, shown.metric})
+    columns = [
+        Column("model", "model"),
+        Column("parameters", "parameters", count),
+        Column("size (MB)", "size_mb", fixed(1)),
+    ]
+    columns += [Column(shown.metric, "shown", fixed(shown.digits)), Column("retained", "retained", share)]
+    columns += [Column(latency, "latency_ms", fixed(2)), Column("speed-up", "speedup", times)]
+    columns += [Column(name, f"metric {name}", number) for name in extra]
+    rows = [
+        {
+            "retained": 1.0 if name == "predecessor" else None,
+            **record[name],
+            "model": name,
+            "shown": shown.value(record[name]),
+            **{f"metric {key}": value for key, value in (record[name].get("metrics") or {}).items()},
+        }
+        for name in there
+    ]
+    device = next((record[name]["device"] for name in there if "device" in record[name]), None)
+    timed = f"latency is the median time of a batch{f' on {device}' if device else ''}"
+    caption = f"{record['task'].get('name', 'task')}: {shown.metric} on dev; {timed}"
     return section("Models", table(caption, columns, rows, key="models"), _head_note(record), key="models")
 
 
@@ -97,12 +100,6 @@ def flatten(tree: Any, path: str = "") -> list[tuple[str, str]]:
     return [(path, "" if tree is None else str(tree))]
 
 
-def _names(record: dict) -> list[str]:
-    """Metrics that the score column shows already: a score of one metric is that metric."""
-    names = record.get("task", {}).get("score", [])
-    return names if len(names) == 1 else []
-
-
 def _head_note(record: dict) -> str:
     made = record.get("made_head")
     return paragraph("The predecessor's head was made here: it had none for this task.", "note") if made else ""
@@ -113,8 +110,7 @@ def _task_facts(record: dict) -> list[tuple[str, str]]:
     shown = [("task", task.get("name", "")), ("method", method_of(record)), ("seed", str(record.get("seed", "")))]
     if task.get("labels"):
         shown.append(("labels", ", ".join(map(str, task["labels"]))))
-    if "objective" in task:
-        shown.append(("objective", str(task["objective"])))
+    shown += [(str(name), str(value)) for name, value in task.get("facts", [])]
     for key in ("train", "dev", "dropped", "cut"):
         if task.get(key) is not None:
             shown += [(key if path in ("", key) else f"{key} {path}", value) for path, value in flatten(task[key])]

@@ -1,7 +1,7 @@
 """The plan drawn as a ship's side: the predecessor's planks above, below them the planks that took their place."""
 
 from plankwise.report._axes import mark, svg
-from plankwise.report._text import cut, esc, number, slot_name
+from plankwise.report.text import cut, esc, number, slot_name
 
 PLANK, EDGE, TALL, GAP = 38, 30, 46, 20
 TOP = 30
@@ -22,18 +22,12 @@ def draw_ship(path: str, slots: list[dict], drops: list[float] | None = None, ke
     keel = lower + TALL
     taken = {block for slot in slots for block in _members(slot)}
     planks = [
-        _plank(
-            place[block],
-            TOP,
-            plank,
-            _short(block),
-            f"predecessor, {_place(path, block)}",
-            "old" if block in taken else "kept",
-        )
+        _plank((place[block], TOP, plank), _short(block), f"predecessor, {_place(path, block)}", kind)
         for block in blocks
+        for kind in ["old" if block in taken else "kept"]
     ]
     planks += [
-        _plank(place[block], lower, plank, _short(block), f"{_place(path, block)}: kept as it is", "kept")
+        _plank((place[block], lower, plank), _short(block), f"{_place(path, block)}: kept as it is", "kept")
         for block in blocks
         if block not in taken
     ]
@@ -45,7 +39,7 @@ def draw_ship(path: str, slots: list[dict], drops: list[float] | None = None, ke
         middle = start + length / 2
         arrow = f"M{start + 6:g} {TOP + TALL + 3}v4H{start + length - 6:g}v-4M{middle:g} {TOP + TALL + 7}v{GAP - 9}"
         planks.append(f'<path class="rope" d="{arrow}"/>')
-        planks.append(_plank(start, lower, length, str(index + 1), told, "new"))
+        planks.append(_plank((start, lower, length), str(index + 1), told, "new"))
     count = len(slots) + len(blocks) - len(taken)
     body = (
         f'<defs><clipPath id="{esc(key)}"><path d="{_hull(wide, keel)}"/></clipPath></defs>'
@@ -79,7 +73,7 @@ def _members(slot: dict) -> list:
 
 
 def _blocks(slots: list[dict]) -> list:
-    """All planks of the side: the slots' blocks and those between them; what lies beyond the last slot is not known."""
+    """All planks of the side: the slots' blocks and those between them; the plan does not say what comes after the last slot."""
     members = [block for slot in slots for block in _members(slot)]
     if any(isinstance(block, str) for block in members):
         return members
@@ -94,7 +88,9 @@ def _place(path: str, block: object) -> str:
     return f"{path} {block}" if isinstance(block, int) else str(block)
 
 
-def _plank(x: float, y: float, width: float, text: str, tip: str, kind: str) -> str:
+def _plank(box: tuple[float, float, float], text: str, tip: str, kind: str) -> str:
+    """A plank at x and y, `box[2]` wide."""
+    x, y, width = box
     tag = f'rect class="mark plank {kind}" x="{x + 1:g}" y="{y + 2}" width="{width - 2:g}" height="{TALL - 4}" rx="2"'
     nails = "".join(
         f'<circle class="nail" cx="{at:g}" cy="{y + TALL / 2:g}" r="1.4"/>'

@@ -2,40 +2,31 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-from plankwise.report._text import MISSING, count, duration, is_number, number, share, times
+from plankwise.record import Shown
+from plankwise.report.text import MISSING, count, duration, is_number, number, share, times
 
 LEVEL = 0.005  # ratios this near to one are called equal
 SIGNIFICANT = 1.96  # standard errors
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One of the four figures at the top: what, how much, and from what to what."""
+class Tile:
+    """One of the figures at the top of the page: what, how much, and from what to what."""
 
     name: str
     value: str
     note: str
 
 
-def is_text(record: dict) -> bool:
-    """Whether the task is a language model's, judged by perplexity."""
-    return "objective" in record.get("task", {})
-
-
 def score_name(record: dict) -> str:
-    return "perplexity" if is_text(record) else " and ".join(record.get("task", {}).get("score", ["score"]))
-
-
-def score_of(record: dict, model: dict) -> Any:
-    """What the page shows as a model's score: perplexity for a language model."""
-    perplexity = model.get("metrics", {}).get("perplexity")
-    return perplexity if is_text(record) and perplexity is not None else model.get("score")
+    return Shown.of(record).metric
 
 
 def show_score(record: dict, model: dict) -> str:
-    return number(score_of(record, model), 2 if is_text(record) else 4)
+    """The figure that the record shows of a model."""
+    shown = Shown.of(record)
+    return number(shown.value(model), shown.digits)
 
 
 def speedup_of(record: dict) -> tuple[float | None, str]:
@@ -55,26 +46,26 @@ def verdict(record: dict) -> str:
         return f"The model has {_with_article(score_name(record))} of {show_score(record, model)} on dev."
     claims = [f"is {' and '.join(made)}"] if (made := [*_smaller(record), *_faster(record)]) else []
     untimed = "" if speedup_of(record)[0] else "; its speed was not measured"
-    return f"The successor {' and '.join([*claims, _kept(record)])}{_beside_floor(record)}{untimed}."
+    return f"The successor {' and '.join([*claims, _kept(record)])}{_beside_truncated(record)}{untimed}."
 
 
-def figures(record: dict) -> list[Figure]:
+def tiles(record: dict) -> list[Tile]:
     """Smaller, faster, kept, cost: what the top of the page shows; a record of a whole model has score, size and cost."""
-    cost = Figure("cost", duration(record.get("seconds")), _steps(record))
+    cost = Tile("cost", duration(record.get("seconds")), _steps(record))
     if "successor" not in record:
         model = record["model"]
-        size = Figure("size", count(model["parameters"]), f"parameters, {number(model.get('size_mb'), 1)} MB")
-        return [Figure("score", show_score(record, model), score_name(record)), size, cost]
+        size = Tile("size", count(model["parameters"]), f"parameters, {number(model.get('size_mb'), 1)} MB")
+        return [Tile("score", show_score(record, model), score_name(record)), size, cost]
     before, after = record["predecessor"], record["successor"]
     ratio, batch = speedup_of(record)
     return [
-        Figure(
+        Tile(
             "smaller",
             times(record.get("compression_ratio")),
             f"{count(before['parameters'])} → {count(after['parameters'])} parameters",
         ),
-        Figure("faster", times(ratio) if ratio else MISSING, _time_note(record, batch) if ratio else "not measured"),
-        Figure(
+        Tile("faster", times(ratio) if ratio else MISSING, _time_note(record, batch) if ratio else "not measured"),
+        Tile(
             "kept",
             share(record.get("retained")),
             f"{score_name(record)} {show_score(record, before)} → {show_score(record, after)}",
@@ -110,39 +101,35 @@ def _faster(record: dict) -> list[str]:
 
 def _kept(record: dict) -> str:
     before, after = record["predecessor"], record["successor"]
-    if is_text(record):
-        return f"has a perplexity of {show_score(record, after)}, the predecessor {show_score(record, before)}"
-    if not is_number(record.get("retained")):
-        return f"has {_with_article(score_name(record))} of {show_score(record, after)}"
-    return f"keeps {share(record['retained'])} of {score_name(record)}"
+    named = f"has {_with_article(score_name(record))} of {show_score(record, after)}"
+    if Shown.of(record).lower_is_better:  # a share of such a figure tells a reader nothing
+        return f"{named}, the predecessor {show_score(record, before)}"
+    return f"keeps {share(record['retained'])} of {score_name(record)}" if is_number(record.get("retained")) else named
 
 
-def _beside_floor(record: dict) -> str:
-    if "floor" not in record:
+def _beside_truncated(record: dict) -> str:
+    if "truncated" not in record:
         return ""
-    after, floor = record["successor"], record["floor"]
-    if is_text(record):
-        reached = f"a truncated model trained as long has {show_score(record, floor)}"
-    elif is_number(floor.get("retained")):
-        reached = f"a truncated model trained as long keeps {share(floor['retained'])}"
-    else:
-        reached = f"a truncated model trained as long has {show_score(record, floor)}"
-    if not is_number(after.get("score")) or not is_number(floor.get("score")):
-        return f"; {reached}"
-    if after["score"] <= floor["score"]:
-        return f"; it does not beat the floor: {reached}"
-    return f"; {reached}{_doubt(record, after['score'], floor['score'])}"
+    shown, truncated = Shown.of(record), record["truncated"]
+    in_shares = is_number(truncated.get("retained")) and not shown.lower_is_better
+    reached = f"keeps {share(truncated['retained'])}" if in_shares else f"has {show_score(record, truncated)}"
+    ours, theirs = shown.value(record["successor"]), shown.value(truncated)
+    if is_number(ours) and is_number(theirs):
+        if ours >= theirs if shown.lower_is_better else ours <= theirs:
+            return f"; it does not beat the truncated model, which, trained as long, {reached}"
+        return f"; a truncated model trained as long {reached}{_doubt(record, ours, theirs)}"
+    return f"; a truncated model trained as long {reached}"
 
 
 def _doubt(record: dict, score: float, other: float) -> str:
-    """Whether as many dev examples could tell the two apart, were they drawn anew for each: for accuracy only."""
-    task = record.get("task", {})
-    examples = sum(task["dev"].values()) if isinstance(task.get("dev"), dict) else 0
-    if task.get("score") != ["accuracy"] or not examples:
+    """A remark if the gap is within the sampling error of two dev sets of this size; for accuracy only."""
+    shown, dev = Shown.of(record), record["task"].get("dev")
+    pieces = sum(dev.values()) if isinstance(dev, dict) else 0
+    if shown.metric != "accuracy" or not pieces or not (0 <= score <= 1 and 0 <= other <= 1):
         return ""
-    error = math.sqrt((score * (1 - score) + other * (1 - other)) / examples)
+    error = math.sqrt((score * (1 - score) + other * (1 - other)) / pieces)
     within = abs(score - other) < SIGNIFICANT * error
-    return f", a gap within the sampling error of {examples:,} dev examples" if within else ""
+    return f", a gap within the sampling error of {pieces:,} dev {shown.unit}" if within else ""
 
 
 def _time_note(record: dict, batch: str) -> str:

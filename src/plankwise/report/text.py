@@ -1,16 +1,28 @@
-"""Numbers and names as a reader sees them, and text from data as HTML shows it literally."""
+"""Numbers and names as a reader sees them, and text from data as HTML and Markdown show it literally."""
 
 import html
 import math
+from collections.abc import Callable
 from typing import Any, TypeGuard
 
 MISSING = "–"
-NAMES = {"predecessor": "predecessor", "floor": "truncated", "successor": "successor", "model": "model"}
+MODELS = (
+    "predecessor",
+    "truncated",
+    "successor",
+    "model",
+)  # the models of a record, in the order in which they are shown
 
 
 def esc(text: object) -> str:
     """Text that stands for itself in HTML, between tags or in an attribute."""
     return html.escape(str(text), quote=True)
+
+
+def as_markdown(text: object) -> str:
+    """Text from data as Markdown shows it literally, on one line."""
+    line = " ".join(str(text).split())
+    return "".join(f"\\{sign}" if sign in "\\|*_`[]" else "&lt;" if sign == "<" else sign for sign in line)
 
 
 def cut(text: str, length: int) -> str:
@@ -26,6 +38,11 @@ def is_number(value: Any) -> TypeGuard[float]:
 
 def number(value: Any, places: int = 4) -> str:
     return f"{value:,.{places}f}" if is_number(value) else MISSING
+
+
+def fixed(places: int) -> Callable[[Any], str]:
+    """`number` with so many places."""
+    return lambda value: number(value, places)
 
 
 def brief(value: float) -> str:
@@ -46,10 +63,10 @@ def times(value: Any) -> str:
 
 
 def count(value: Any) -> str:
-    """A number of parameters or operations, to one place of thousands, millions, billions."""
+    """A number of parameters or operations, to one place of thousands, millions, billions and so on."""
     if not is_number(value):
         return MISSING
-    for limit, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for limit, sign in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:
             return f"{value / limit:.1f} {sign}"
     return f"{value:g}"
@@ -61,11 +78,6 @@ def duration(seconds: Any) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def span_of(low: Any, high: Any, show: Any = number) -> str:
-    """An interval; shares stay shares."""
-    return f"{show(low)} to {show(high)}"
 
 
 def slot_name(slot: dict) -> str:
