@@ -10,7 +10,7 @@ import transformers
 
 import plankwise
 from plankwise.errors import PlanError
-from plankwise.families._rule import chains_of
+from plankwise.families import chains_of
 
 SMALL = {
     "hidden_size": 32,

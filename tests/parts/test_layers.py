@@ -2,9 +2,9 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
-from plankwise.core.plan import Slot
+from plankwise.core.plan import Plan, Slot
 from plankwise.errors import PlanError
-from plankwise.parts.layers import build
+from plankwise.models.plans import build_successors
 
 PATH = "bert.encoder.layer"
 THREE = [Slot(PATH, (0, 1)), Slot(PATH, (2, 3)), Slot(PATH, (4, 5))]
@@ -17,6 +17,10 @@ def make(layers=6, width=16):
             vocab_size=20, hidden_size=width, num_hidden_layers=layers, num_attention_heads=2, intermediate_size=24
         )
     )
+
+
+def build(model, slots, *, init, seed):
+    return build_successors(model, Plan(tuple(slots)), init=init, seed=seed)
 
 
 def same(one, other):

@@ -1,1 +1,161 @@
-"""Kinds of successor, one file each."""
+"""Kinds of successor, one file each; `part = "layers"` is `parts/layers.py`.
+
+A file offers:
+
+    REPLACES                         what its slots may hold: one of `REPLACEABLE`
+    Options                          a PartOptions: what a recipe may say under [plan.options]
+    build(spans, options)            one new module a span: the structure; weights need not mean anything yet
+    start(model, slots, successors, *, init, seed, load)
+                                     optional: gives the successors the weights that training starts from; the model is only read,
+                                     `load(path)` gives another model of its class
+
+`build` sees of the predecessor only what a span says, because a saved successor is built again where there is no predecessor:
+its structure follows from the options and the module that the family's own config would put in the slot. What it builds is
+moved to the model's device. Modules that several spans share are the same object in the list, and stay shared through saving
+and loading.
+
+`init` is any of `STARTS` or a checkpoint's folder or hub name; `donors` says for each slot whose weights it means.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from plankwise.config import validate_part
+from plankwise.core.plan import Plan, Slot
+from plankwise.errors import PlanError, PlankwiseError
+from plankwise.kinds import load_kind, no_such
+from plankwise.options import Options
+
+REPLACEABLE: dict[str, Callable[[Slot, nn.Module], bool]] = {
+    "any": lambda slot, module: True,
+    "blocks": lambda slot, module: bool(slot.span),
+    "linear": lambda slot, module: isinstance(module, nn.Linear),
+    "embedding": lambda slot, module: isinstance(module, nn.Embedding),
+    "module": lambda slot, module: not slot.span,  # a sublayer: attention, feed-forward, embeddings
+}
+STARTS = ("first", "lower", "upper", "spread", "mean", "random")
+OWN = "own"  # the part of a slot whose successor is a module of the user's
+
+
+class PartOptions(Options):
+    """What a part can be told; one that takes nothing has no keys."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a successor is built for."""
+
+    slot: Slot
+    module: nn.Module  # what the family's config puts first in the slot: for shapes and classes, never for its weights
+    config: Any  # the family's config; None for a model that has none
+    index: int  # among the slots that share its part and options, from 0
+    count: int  # of those
+
+
+Load = Callable[[str], nn.Module]
+
+
+def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int, load: Load) -> list[nn.Module]:
+    """One successor a slot with the weights it starts from; the model is only read. `load(path)` gives a model like it.
+
+    Raises:
+        PlanError: a part does not fit its slot, or does not know `init`.
+        ConfigError: a part has no such option.
+    """
+    modules = {slot: model.get_submodule(slot.places[0]) for slot in plan.slots}
+    built: dict[Slot, nn.Module] = {}
+    for part, slots in _by_part(plan):
+        device = next(model.parameters()).device
+        successors = [one.to(device) for one in build_part(part, slots, modules, getattr(model, "config", None))]
+        if hasattr(part, "start"):
+            part.start(model, slots, successors, init=init, seed=seed, load=load)
+        built.update(zip(slots, successors, strict=True))
+    return [built[slot] for slot in plan.slots]
+
+
+def rebuild_successors(plan: Plan, modules: dict[Slot, nn.Module], config: Any) -> dict[Slot, nn.Module]:
+    """The successors' structure alone, from the modules that the family's config puts in their slots after collapse."""
+    built: dict[Slot, nn.Module] = {}
+    for part, slots in _by_part(plan):
+        built.update(zip(slots, build_part(part, slots, modules, config), strict=True))
+    return built
+
+
+def build_part(part: Any, slots: list[Slot], modules: dict[Slot, nn.Module], config: Any) -> list[nn.Module]:
+    """What one part builds for slots with the same options."""
+    for slot in slots:
+        if not REPLACEABLE[part.REPLACES](slot, modules[slot]):
+            raise PlanError(
+                f"plan.part is {slot.part!r}, which replaces {part.REPLACES}, but slot {slot} holds a "
+                f"{type(modules[slot]).__name__}; name other slots, or another part"
+            )
+    spans = [Span(slot, modules[slot], config, index, len(slots)) for index, slot in enumerate(slots)]
+    return part.build(spans, validate_part(slots[0].part, slots[0].options))
+
+
+def _by_part(plan: Plan) -> list[tuple[Any, list[Slot]]]:
+    """Each part with the slots that it is to build with the same options, in their order."""
+    groups: dict[tuple[str, str], list[Slot]] = {}
+    for slot in plan.slots:
+        groups.setdefault((slot.part, json.dumps(slot.options, sort_keys=True)), []).append(slot)
+    return [(load_kind("parts", part, key="plan.part"), slots) for (part, _), slots in groups.items()]
+
+
+def donors(model: nn.Module, slots: list[Slot], init: str, load: Load) -> Iterator[list[nn.Module]]:
+    """For each slot, the modules whose weights its successor starts from.
+
+    `first`: block k for slot k (Xu et al. 2020); `lower`, `upper`: the lowest, the highest block of the span (the thesis);
+    `spread`: evenly spaced blocks (DistilBERT); `mean`: all blocks of the span; `random`: none of them, but what stands first in
+    the slot is given; else that of a checkpoint. In a slot without a span, each of them is the module that stands there.
+
+    Raises:
+        PlanError: `init` is neither a start nor a checkpoint that fits.
+    """
+    chains: dict[str, list[Slot]] = {}
+    for slot in slots:
+        chains.setdefault(slot.path, []).append(slot)
+    other = None if init in STARTS else _load_checkpoint(init, load)
+    for slot in slots:
+        if not slot.span:
+            yield [(other or model).get_submodule(slot.path)]
+            continue
+        index = chains[slot.path].index(slot)
+        blocks = list(model.get_submodule(slot.path))  # type: ignore[call-overload]
+        if other is not None:
+            yield [_checkpoint_block(other, slot, index, len(chains[slot.path]), len(blocks), init)]
+        elif init == "mean":
+            yield [blocks[i] for i in slot.span]
+        else:
+            last = max(1, len(chains[slot.path]) - 1)
+            chosen = {
+                "first": index,
+                "lower": slot.span[0],
+                "upper": slot.span[-1],
+                "spread": round(index * (len(blocks) - 1) / last),
+                "random": slot.span[0],
+            }
+            yield [blocks[chosen[init]]]
+
+
+def _load_checkpoint(init: str, load: Load) -> nn.Module:
+    try:
+        return load(init)
+    except (PlankwiseError, AttributeError, OSError, ValueError) as error:
+        raise PlanError(
+            f"plan.init is {init!r}; {no_such(init, STARTS, 'initialisation')}, or the folder or hub name of a checkpoint, "
+            "and none could be loaded from there"
+        ) from error
+
+
+def _checkpoint_block(other: nn.Module, slot: Slot, index: int, count: int, length: int, init: str) -> nn.Module:
+    blocks = list(other.get_submodule(slot.path))  # type: ignore[call-overload]
+    if len(blocks) not in (count, length):
+        raise PlanError(
+            f"plan.init is {init!r}, whose {slot.path} has {len(blocks)} blocks; it needs {count}, one for each "
+            f"successor, or {length}, as many as the predecessor"
+        )
+    return blocks[index if len(blocks) == count else slot.span[0]]

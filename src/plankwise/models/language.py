@@ -4,12 +4,10 @@ import inspect
 from typing import Any
 
 import torch
-from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForPreTraining
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForPreTraining
 
 from plankwise.errors import ConfigError
-from plankwise.families._loading import explained, resolve
-from plankwise.families._quiet import quiet
+from plankwise.models.loading import Loaded, Loader
 
 CLASSES: dict[str, Any] = {
     "mlm": AutoModelForMaskedLM,
@@ -20,10 +18,8 @@ CLASSES: dict[str, Any] = {
 PAIR = "next_sentence_label"  # 0: the second part follows the first; 1: it does not
 
 
-def load_language_model(
-    path: str, objective: str, *, tokenizer: Any, remote_code: bool = False
-) -> tuple[nn.Module, list[str]]:
-    """The model with a head for the objective, and the parameters that did not come with it, by name.
+def load_language_model(loader: Loader, path: str, objective: str, *, tokenizer: Any) -> Loaded:
+    """The model with a head for the objective.
 
     Raises:
         ConfigError: nothing can be loaded from there, or it cannot learn the objective.
@@ -32,20 +28,11 @@ def load_language_model(
         raise ConfigError(
             f"task.objective is {objective!r}, but the tokenizer of {path} has no mask token; use a model that has one, or 'clm'"
         )
-    with explained(path), quiet():
-        config = AutoConfig.from_pretrained(resolve(path), trust_remote_code=remote_code)
-        _check_family(config, objective, path, remote_code)
-        model, info = CLASSES[objective].from_pretrained(
-            resolve(path),
-            config=config,
-            trust_remote_code=remote_code,
-            use_safetensors=True,  # weights in pickle's format are not loaded
-            output_loading_info=True,
-        )
+    _check_family(loader.config(path), objective, path, loader.remote_code)
+    loaded = loader.model(path, CLASSES[objective])
     if objective == "clm":
-        _check_causal(model, path)
-    new = [name for name, _ in model.named_parameters() if name in info["missing_keys"]]
-    return model, new
+        _check_causal(loaded.model, path)
+    return loaded
 
 
 def _check_family(config: Any, objective: str, path: str, remote_code: bool) -> None:
@@ -66,7 +53,7 @@ def _check_family(config: Any, objective: str, path: str, remote_code: bool) -> 
 
 def _check_causal(model: Any, path: str) -> None:
     """A model that reads both ways would see the token that it is asked for."""
-    ids = torch.arange(8).unsqueeze(0) % model.config.get_text_config().vocab_size
+    ids = torch.arange(8, device=model.device).unsqueeze(0) % model.config.get_text_config().vocab_size
     other = ids.clone()
     other[0, -1] = (other[0, -1] + 1) % model.config.get_text_config().vocab_size
     model.eval()

@@ -11,8 +11,9 @@ from transformers import (
 )
 
 from plankwise.errors import ConfigError
-from plankwise.families._language import load_language_model
-from plankwise.families._rule import head_of
+from plankwise.families import head_of
+from plankwise.models.language import load_language_model
+from plankwise.models.loading import Loader
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 
@@ -20,7 +21,12 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 @pytest.fixture
 def load(tiny_model_folder):
     tokenizer = AutoTokenizer.from_pretrained(tiny_model_folder)
-    return lambda path, objective="mlm": load_language_model(str(path), objective, tokenizer=tokenizer)
+
+    def load_it(path, objective="mlm"):
+        loaded = load_language_model(Loader(), str(path), objective, tokenizer=tokenizer)
+        return loaded.model, list(loaded.new)
+
+    return load_it
 
 
 def test_an_encoder_without_a_head_gets_one_that_is_tied_to_its_embeddings(tiny_model_folder, load):
@@ -70,4 +76,4 @@ def test_a_tokenizer_without_a_mask_token_is_refused(tiny_model_folder):
     tokenizer = AutoTokenizer.from_pretrained(tiny_model_folder)
     tokenizer.mask_token = None
     with pytest.raises(ConfigError, match="has no mask token"):
-        load_language_model(str(tiny_model_folder), "mlm", tokenizer=tokenizer)
+        load_language_model(Loader(), str(tiny_model_folder), "mlm", tokenizer=tokenizer)

@@ -4,17 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import RobertaConfig, RobertaForSequenceClassification
+from transformers import AutoModelForSequenceClassification, RobertaConfig, RobertaForSequenceClassification
 
 from plankwise.errors import ConfigError, MissingExtraError
-from plankwise.families._loading import (
-    check_labels,
-    check_length,
-    load_classifier,
-    load_tokenizer,
-    resolve,
-    token_limit,
-)
+from plankwise.models.labels import check_labels
+from plankwise.models.limits import check_length, token_limit
+from plankwise.models.loading import Loader, load, resolve
 
 LABELS = ("negative", "positive")
 
@@ -56,19 +51,47 @@ def test_a_model_that_gives_numbers_fits_a_task_on_numbers():
     check_labels(names("LABEL_0"), (), "model")
 
 
-def test_an_encoder_gets_a_new_head_with_the_tasks_names(tiny_model_folder):
-    model, has_head = load_classifier(str(tiny_model_folder), ("no", "maybe", "yes"))
-    assert not has_head
-    assert model.config.id2label == {0: "no", 1: "maybe", 2: "yes"}
-    assert model.classifier.out_features == 3
+def load_classifier(folder, width):
+    def adjust(config):
+        config.num_labels = width
+
+    return Loader().model(str(folder), AutoModelForSequenceClassification, adjust=adjust, new_head=True)
 
 
-def test_a_trained_head_is_kept_and_one_of_another_width_is_not(tiny_classifier_folder):
-    again = [load_classifier(str(tiny_classifier_folder), LABELS) for _ in range(2)]
-    assert all(has_head for _, has_head in again)
-    assert torch.equal(again[0][0].classifier.weight, again[1][0].classifier.weight)
-    assert not load_classifier(str(tiny_classifier_folder), ("a", "b", "c"))[1]
-    assert load_classifier(str(tiny_classifier_folder), ())[0].classifier.out_features == 1
+def test_what_did_not_come_with_a_model_is_named(tiny_model_folder):
+    loaded = load_classifier(tiny_model_folder, 3)
+    assert set(loaded.new) == {"classifier.weight", "classifier.bias"}
+    assert loaded.model.classifier.out_features == 3
+
+
+def test_a_trained_head_is_kept_and_one_of_another_width_is_new(tiny_classifier_folder):
+    again = [load_classifier(tiny_classifier_folder, 2) for _ in range(2)]
+    assert not any(loaded.new for loaded in again)
+    assert torch.equal(*(loaded.model.classifier.weight for loaded in again))
+    assert set(load_classifier(tiny_classifier_folder, 3).new) == {"classifier.weight", "classifier.bias"}
+
+
+def test_a_model_is_loaded_with_the_head_that_it_was_saved_with(tiny_classifier_folder, tiny_model_folder):
+    assert type(load(tiny_classifier_folder)).__name__ == "BertForSequenceClassification"
+    assert type(load(tiny_model_folder)).__name__ == "BertModel"
+
+
+def test_of_a_runs_folder_the_successor_is_loaded(tmp_path, tiny):
+    tiny.save_bert(tmp_path / "run" / "successor", names=LABELS, num_hidden_layers=1)
+    assert load(tmp_path / "run").config.num_hidden_layers == 1
+
+
+def test_weights_that_are_missing_are_an_error(tmp_path, tiny):
+    from safetensors.torch import load_file, save_file
+
+    folder = tiny.save_bert(tmp_path / "model", names=LABELS)
+    weights = load_file(folder / "model.safetensors")
+    del weights["classifier.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(
+        ConfigError, match=r"has no weights for classifier\.weight .*which would be random; give a folder"
+    ):
+        load(folder)
 
 
 def test_a_model_without_its_tokenizer_is_refused(tmp_path, tiny_model_folder):
@@ -77,7 +100,7 @@ def test_a_model_without_its_tokenizer_is_refused(tmp_path, tiny_model_folder):
     for name in ("config.json", "model.safetensors"):
         shutil.copy(tiny_model_folder / name, folder)
     with pytest.raises(ConfigError, match=r"has no tokenizer: .*; save the tokenizer that the model was trained with"):
-        load_tokenizer(str(folder))
+        Loader().tokenizer(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +119,7 @@ def test_the_embedded_model_names_its_extra_where_it_is_missing(monkeypatch):
 
 
 def test_the_lower_of_the_models_and_the_tokenizers_limit_counts(tiny_classifier_folder):
-    model, _ = load_classifier(str(tiny_classifier_folder), LABELS)
+    model = load(tiny_classifier_folder)
     for given, limit in ((32, 32), (10**30, 64)):
         assert token_limit(model, SimpleNamespace(model_max_length=given)) == limit
 
@@ -123,4 +146,4 @@ def test_weights_in_pickles_format_are_not_loaded(tmp_path, tiny):
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     with pytest.raises(ConfigError, match="no model could be loaded"):
-        load_classifier(str(folder), ("negative", "positive"))
+        load(folder)

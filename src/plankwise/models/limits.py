@@ -1,0 +1,28 @@
+"""How many tokens a model takes, against the length that texts are cut to."""
+
+from typing import Any
+
+from plankwise.errors import ConfigError
+
+
+def token_limit(model: Any, tokenizer: Any) -> int | None:
+    """How many tokens the model takes; None if it does not say."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            positions = module.num_embeddings - module.padding_idx - 1  # RoBERTa counts on from the padding's index
+    known = [limit for limit in (positions, tokenizer.model_max_length) if isinstance(limit, int) and 0 < limit < 10**6]
+    return min(known) if known else None
+
+
+def check_length(max_length: int, model: Any, tokenizer: Any, path: str) -> None:
+    """Compares the length that texts are cut to with what the model takes.
+
+    Raises:
+        ConfigError: the model takes fewer tokens.
+    """
+    limit = token_limit(model, tokenizer)
+    if limit is not None and max_length > limit:
+        raise ConfigError(
+            f"training.max_length is {max_length}, but {path} takes at most {limit} tokens; choose 4 to {limit}"
+        )

