@@ -8,8 +8,10 @@ from transformers import AutoTokenizer
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from plankwise.data.encode import encode
+from plankwise.data.source import Source
+from plankwise.evaluation.latency import Timed
 from plankwise.evaluation.scoring import Scorer
-from plankwise.tasks._source import Source
+from plankwise.runtimes.torch import TorchPredictor
 
 
 class WordModel(nn.Module):
@@ -36,7 +38,21 @@ def tokenizer(tiny_model_folder):
 
 @pytest.fixture
 def word_model(tokenizer):
-    return lambda weights: WordModel(tokenizer, weights)
+    return lambda weights: TorchPredictor(WordModel(tokenizer, weights))
+
+
+@pytest.fixture
+def make_timed(tokenizer):
+    """Texts that are tokenised, cut to a length, padded, and answered by the highest logit."""
+
+    def make(texts, max_length=8):
+        def encode_texts(some):
+            columns = [list(column) for column in zip(*some, strict=True)]
+            return tokenizer(*columns, truncation=True, max_length=max_length, padding=True, return_tensors="pt")
+
+        return Timed(list(texts), encode_texts, lambda outputs: outputs["logits"].argmax(-1).tolist())
+
+    return make
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ from transformers import (
 )
 
 from plankwise.evaluation import cost
-from plankwise.evaluation.cost import count_multiply_adds, measure_cost
+from plankwise.evaluation.cost import Models, count_multiply_adds, measure_cost, measure_peaks
 from plankwise.evaluation.latency import threads
 from plankwise.evaluation.size import count_by_component, count_parameters
+from plankwise.runtimes.torch import TorchPredictor
 
 NAMES = ("negative", "positive")
 TEXTS = [("fine film",), ("dull",), ("the film is very dull and weak",)]  # 4, 3 and 9 tokens
@@ -31,13 +32,19 @@ def paths(tiny, tmp_path_factory):
 
 
 @pytest.fixture
-def measure(paths, tokenizer, monkeypatch):
+def measure(paths, make_timed, monkeypatch):
     """Measures with processes that take 1 MB without a model, and with one as many more as its name has letters."""
-    monkeypatch.setattr(cost, "_probe", lambda given: 1_000_000 * (1 + len((given["folder"] or "").split("/")[-1])))
 
-    def run(load=AutoModelForSequenceClassification.from_pretrained, paths=paths, **options):
-        sizes = {"max_length": 8, "batch_sizes": [1, 2], "predictions": 4, "threads": 1}
-        return measure_cost(paths, load, tokenizer, TEXTS, **{**sizes, **options})
+    def peaks_by_name(given):
+        return [1_000_000 * (1 + len((path or "").split("/")[-1])) for path in given["paths"]]
+
+    monkeypatch.setattr(cost, "_probe", peaks_by_name)
+
+    def run(load=AutoModelForSequenceClassification.from_pretrained, paths=paths, max_length=8, **options):
+        named = {name: str(path) for name, path in paths.items()}
+        models = Models(named, lambda path: TorchPredictor(load(path), path))
+        sizes = {"batch_sizes": [1, 2], "predictions": 4, "threads": 1}
+        return measure_cost(models, make_timed(TEXTS, max_length), **{**sizes, **options})
 
     return run
 
@@ -46,7 +53,7 @@ def test_every_figure_is_there_for_every_model_and_can_be_written_as_json(measur
     rounds = []
     with threads(torch.get_num_threads() + 1):
         found = measure(progress=lambda: rounds.append(None))
-    assert found["device"] == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert (found["device"], found["runtime"]) == ("cpu", "torch")
     assert found["threads"] == 1
     for key in ("latency", "load_seconds", "peak_mb", "size_mb", "parameters", "multiply_adds"):
         assert found[key].keys() == paths.keys(), key
@@ -140,18 +147,17 @@ def test_weights_that_are_not_in_the_folder_are_weighed_as_they_would_be_saved(m
     assert found["size_mb"]["successor"] == (source / "model.safetensors").stat().st_size / 1e6
 
 
-def peaks(paths, tokenizer):
-    models = {name: AutoModelForSequenceClassification.from_pretrained(path) for name, path in paths.items()}
-    return cost.measure_peaks(models, paths, tokenizer, TEXTS, max_length=8, threads=1)
+def peaks(paths, make_timed, runtime="torch"):
+    models = Models({name: str(path) for name, path in paths.items()}, lambda path: None, runtime)
+    return measure_peaks(models, make_timed(TEXTS).encode(TEXTS), threads=1)
 
 
-def test_the_peak_holds_the_weights_and_not_what_this_process_holds(tiny, tmp_path, tokenizer):
+def test_the_peak_holds_the_weights_and_not_what_this_process_holds(tiny, tmp_path, make_timed):
     ballast = torch.ones(100_000_000)  # 400 MB, of which the model knows nothing
     wide = tiny.save_bert(tmp_path / "wide", names=NAMES, intermediate_size=100_000)  # 102 MB
-    assert 100 < peaks({"wide": wide}, tokenizer)["wide"] < ballast.nbytes / 1e6
+    assert 100 < peaks({"wide": wide}, make_timed)["wide"] < ballast.nbytes / 1e6
 
 
-def test_a_process_that_fails_leaves_no_peak(paths, tokenizer, monkeypatch):
-    code = "import json, sys\nif json.load(sys.stdin)['folder']: sys.exit(1)\nprint(1000)"
-    monkeypatch.setattr(cost, "PROBE", code)
-    assert peaks(paths, tokenizer) == {"predecessor": None, "successor": None}
+def test_a_process_that_fails_leaves_no_peak(tmp_path, make_timed):
+    (tmp_path / "config.json").write_text("{}")
+    assert peaks({"damaged": tmp_path}, make_timed) == {"damaged": None}

@@ -11,20 +11,20 @@ SWAPPED = {word: weights[::-1] for word, weights in RIGHT.items()}
 
 def test_a_predecessor_that_has_learnt_the_task_passes(make_scorer, word_model):
     scorer, train = make_scorer(LABELS, DEV)
-    check_predecessor(scorer, word_model(RIGHT), train, "model")
+    check_predecessor(scorer, scorer.outputs(word_model(RIGHT)), train, "model")
 
 
 def test_swapped_classes_are_refused_with_the_order_to_set(make_scorer, word_model):
     scorer, train = make_scorer(LABELS, DEV)
     with pytest.raises(RunError) as caught:
-        check_predecessor(scorer, word_model(SWAPPED), train, "model")
+        check_predecessor(scorer, scorer.outputs(word_model(SWAPPED)), train, "model")
     assert "right in 0.0% of the dev examples, read as positive, negative in 100.0%" in str(caught.value)
     assert "set task.labels = ['positive', 'negative'], or train a new head" in str(caught.value)
 
 
 def test_the_order_that_the_error_gives_is_the_one_that_passes(make_scorer, word_model):
     scorer, train = make_scorer(LABELS, DEV, order=("positive", "negative"))
-    check_predecessor(scorer, word_model(SWAPPED), train, "model")
+    check_predecessor(scorer, scorer.outputs(word_model(SWAPPED)), train, "model")
 
 
 def test_three_rotated_classes_are_named_in_the_models_order(make_scorer, word_model):
@@ -44,12 +44,12 @@ def test_no_better_than_the_majority_is_refused_in_any_order_of_classes(make_sco
     with pytest.raises(
         RunError, match=r"scores 0.6000 on dev, no better than .*most frequent class \(0.6000\); .*train it"
     ):
-        check_predecessor(scorer, model, train, "model")
+        check_predecessor(scorer, scorer.outputs(model), train, "model")
 
 
 def test_numbers_are_compared_with_the_mean(make_scorer, word_model):
     dev = [("fine", 5.0), ("film", 3.0), ("dull", 1.0)]
     scorer, train = make_scorer((), dev, metrics=("pearson",))
-    check_predecessor(scorer, word_model({"fine": [4.0], "film": [2.0], "dull": [0.5]}), train, "model")
+    check_predecessor(scorer, scorer.outputs(word_model({"fine": [4.0], "film": [2.0], "dull": [0.5]})), train, "model")
     with pytest.raises(RunError, match=r"always answering the mean \(0.0000\)"):
-        check_predecessor(scorer, word_model({"fine": [0.0], "dull": [1.0]}), train, "model")
+        check_predecessor(scorer, scorer.outputs(word_model({"fine": [0.0], "dull": [1.0]})), train, "model")

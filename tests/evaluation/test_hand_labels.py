@@ -108,11 +108,14 @@ def test_labels_come_back_as_a_table_like_that_of_the_rules(answers, tmp_path, d
         (("error_class", "error_class,notes"), "successor, error_class, notes, but a sample of this run has row, text"),
         (("text 2", "other words"), "line 3: text is 'other words', but in row 2 of this run it is 'text 2'; sample"),
         (("no,no,yes", "no,yes,yes"), "line 3: predecessor is 'yes', but in row 2 of this run it is 'no'; sample the"),
-        (("\n1,", "\n77,"), "line 2: row '77' is no error of this run; sample the errors of this run with --sample"),
-        (("\n1,", "\nfirst,"), "line 2: row 'first' is no error of this run"),
-        (("\n1,text 1,no,yes,yes", "\n0,text 0,no,no,no"), "line 2: row '0' is no error of this run"),
+        (
+            ("\n1,", "\n77,"),
+            "line 2: row '77' is not an error of this run; sample the errors of this run with --sample",
+        ),
+        (("\n1,", "\nfirst,"), "line 2: row 'first' is not an error of this run"),
+        (("\n1,text 1,no,yes,yes", "\n0,text 0,no,no,no"), "line 2: row '0' is not an error of this run"),
         (("\n1,text 1,no,yes,yes", "\n2,text 2,no,no,yes"), "line 3: row 2 is there twice; take one of the two out"),
-        (("text 2,", "text 2,,"), "line 3 has 7 cells instead of 6; mend the line"),
+        (("text 2,", "text 2,,"), "line 3 has 7 cells instead of 6; fix the line"),
         (("x", "x"), "has nothing in the column error_class; write the class of each error there"),
     ],
 )

@@ -18,6 +18,7 @@ from plankwise.evaluation.inside import (
     measure_impact,
     trace_paths,
 )
+from plankwise.models.plans import try_plan
 
 SMALL = {
     "hidden_size": 16,
@@ -216,9 +217,15 @@ def test_impact_runs_from_the_predecessors_score_slot_by_slot_to_the_successors(
     assert len(scores) == len(plan.slots) + 2
 
 
-def test_a_slot_that_is_no_span_has_no_impact():
-    predecessor, successor, _ = make("bert")
-    assert measure_impact(predecessor, successor, Plan((Slot("bert.encoder.layer.0.output"),)), total) is None
+def test_the_impact_of_a_single_module_is_measured_too():
+    predecessor, _, _ = make("bert")
+    plan = Plan((Slot("bert.encoder.layer.0.output"),))
+    successor = try_plan(predecessor, plan, init="random", seed=1)
+    found = measure_impact(predecessor, successor, plan, total)
+    assert found["slots"] == [
+        {"slot": "bert.encoder.layer.0.output", "score": found["all"], "drop": found["baseline"] - found["all"]}
+    ]
+    assert found["all"] == total(successor)["score"] != found["baseline"]
 
 
 def test_looking_inside_puts_all_together_as_json_and_leaves_the_models_as_they_were(tokenizer, tiny_classifier_folder):
@@ -246,4 +253,4 @@ def test_what_the_models_do_not_have_is_left_out(tokenizer):
     found = look_inside(
         predecessor, successor, Plan((Slot("bert.pooler"),)), [], total, tokenizer, SENTENCE, max_length=16
     )
-    assert found.keys() == {"paths"}
+    assert found.keys() == {"paths", "impact"}

@@ -21,6 +21,7 @@ from transformers import (
 from plankwise.data.masking import IGNORED, PAIR
 from plankwise.errors import RunError
 from plankwise.evaluation.perplexity import language_loss, measure_perplexity, perplexity
+from plankwise.runtimes.torch import TorchPredictor
 
 SIZES = {"vocab_size": 12, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 CONFIGS = [
@@ -56,7 +57,7 @@ def answering(shares):
 def test_perplexity_is_e_to_the_mean_loss_over_the_predicted_tokens_worked_out_by_hand():
     shares = [0.05] * 12
     shares[5], shares[6] = 0.2, 0.3
-    found = measure_perplexity(answering(shares), [make_batch()], "mlm")
+    found = measure_perplexity(TorchPredictor(answering(shares)), [make_batch()], "mlm")
     mean = -(math.log(0.3) + math.log(0.2) + math.log(0.3)) / 3
     assert found["loss"] == pytest.approx(mean, abs=1e-6)
     assert found["perplexity"] == pytest.approx((1 / (0.3 * 0.2 * 0.3)) ** (1 / 3), rel=1e-6)
@@ -64,7 +65,9 @@ def test_perplexity_is_e_to_the_mean_loss_over_the_predicted_tokens_worked_out_b
 
 
 def test_a_model_that_knows_nothing_has_the_vocabulary_as_its_perplexity():
-    assert measure_perplexity(answering([1 / 12] * 12), [make_batch()], "mlm")["perplexity"] == pytest.approx(12)
+    assert measure_perplexity(TorchPredictor(answering([1 / 12] * 12)), [make_batch()], "mlm")[
+        "perplexity"
+    ] == pytest.approx(12)
 
 
 def test_tokens_count_alike_whatever_batch_they_are_in():
@@ -72,8 +75,8 @@ def test_tokens_count_alike_whatever_batch_they_are_in():
     model = BertForMaskedLM(BertConfig(**SIZES))
     whole = make_batch()
     rows = [BatchEncoding({name: value[index : index + 1] for name, value in whole.items()}) for index in range(2)]
-    assert measure_perplexity(model, rows, "mlm")["loss"] == pytest.approx(
-        measure_perplexity(model, [whole], "mlm")["loss"], abs=1e-6
+    assert measure_perplexity(TorchPredictor(model), rows, "mlm")["loss"] == pytest.approx(
+        measure_perplexity(TorchPredictor(model), [whole], "mlm")["loss"], abs=1e-6
     )
 
 
@@ -102,7 +105,7 @@ def test_pairs_add_their_own_loss_and_accuracy():
     batch = make_batch(pairs=True)
     own = model(**batch).loss
     assert language_loss("mlm+nsp")(model, dict(batch), torch.arange(2)).item() == pytest.approx(own.item(), rel=1e-5)
-    found = measure_perplexity(model, [batch], "mlm+nsp")
+    found = measure_perplexity(TorchPredictor(model), [batch], "mlm+nsp")
     assert found["pair_accuracy"] in (0.0, 0.5, 1.0)
     guesses = model(**{k: v for k, v in batch.items() if k not in ("labels", PAIR)}).seq_relationship_logits.argmax(-1)
     assert found["pair_accuracy"] == (guesses == batch[PAIR]).float().mean().item()
@@ -114,12 +117,14 @@ def test_a_causal_models_perplexity_is_e_to_its_own_loss():
     ids = torch.tensor([[1, 5, 4, 7, 3]])
     batch = BatchEncoding({"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids})
     own = model(**batch).loss.item()
-    assert measure_perplexity(model, [batch], "clm")["perplexity"] == pytest.approx(math.exp(own), rel=1e-5)
+    assert measure_perplexity(TorchPredictor(model), [batch], "clm")["perplexity"] == pytest.approx(
+        math.exp(own), rel=1e-5
+    )
 
 
 def test_a_loss_that_is_no_number_is_an_error():
     with pytest.raises(RunError, match="held-out text is nan"):
-        measure_perplexity(answering([float("nan")] * 12), [make_batch()], "mlm")
+        measure_perplexity(TorchPredictor(answering([float("nan")] * 12)), [make_batch()], "mlm")
 
 
 def test_a_loss_too_large_for_its_power_is_infinite_perplexity():

@@ -6,6 +6,7 @@ from transformers import AutoModelForSequenceClassification
 
 from plankwise.data.encode import encode
 from plankwise.evaluation.predict import predict
+from plankwise.runtimes.torch import TorchPredictor
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,9 @@ def test_outputs_are_in_the_order_of_the_texts_whatever_the_batch_size(
     model = AutoModelForSequenceClassification.from_pretrained(tiny_classifier_folder).eval()
     with torch.inference_mode():
         one_by_one = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in texts])
-    outputs = predict(model.train(), encode(pa.table({"text": texts}), tokenizer, 16), tokenizer, batch_size)
+    outputs = predict(
+        TorchPredictor(model.train()), encode(pa.table({"text": texts}), tokenizer, 16), tokenizer, batch_size
+    )
     assert outputs.shape == (23, 2)
     assert torch.allclose(torch.from_numpy(outputs), one_by_one, atol=1e-5)
     assert not torch.allclose(torch.from_numpy(outputs[::-1].copy()), one_by_one, atol=1e-5)

@@ -3,10 +3,10 @@ import tomllib
 import numpy as np
 import pytest
 
+from plankwise.analysis_options import RuleOptions
 from plankwise.config import validate_config
 from plankwise.errors import ConfigError
 from plankwise.evaluation.rules import apply_rules, compare_classes, describe, newcombe, wilson
-from plankwise.options import RuleOptions
 
 
 def members(texts, train=(), **rule):
@@ -62,8 +62,11 @@ def test_rules_of_ones_own_take_the_place_of_the_usual_ones_and_come_back_from_t
 @pytest.mark.parametrize(
     ("rules", "sentence"),
     [
-        ([{"kind": "emoji"}, {"kind": "regex", "pattern": "(a"}], "analysis.rules.1.pattern: '(a' is no regular expr"),
-        ([{"kind": "regex", "pattern": "(a"}], "(missing ), unterminated subpattern at position 0); mend it"),
+        (
+            [{"kind": "emoji"}, {"kind": "regex", "pattern": "(a"}],
+            "analysis.rules.1.pattern: '(a' is not a regular expr",
+        ),
+        ([{"kind": "regex", "pattern": "(a"}], "(missing ), unterminated subpattern at position 0); fix it"),
         ([{"kind": "regex"}], "analysis.rules.0: kind is 'regex', which needs a pattern"),
         ([{"kind": "emoji", "pattern": "a"}], "pattern is 'a', but kind is 'emoji'; only kind = 'regex' takes it"),
         ([{"kind": "length", "above": 1, "seen": 2}], "seen is 2, but kind is 'length'; only kind = 'rare_words'"),

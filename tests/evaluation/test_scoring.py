@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from plankwise.data.encode import encode
-from plankwise.data.split import Prepared
 from plankwise.evaluation.scoring import Scorer
 
 LABELS = ("negative", "positive")
@@ -12,7 +11,7 @@ WEIGHTS = {"fine": [0.0, 1.0], "great": [0.0, 1.0], "dull": [1.0, 0.0], "weak": 
 
 def test_the_score_is_the_mean_of_the_metrics_that_count(make_scorer, word_model):
     scorer, _ = make_scorer(LABELS, DEV, metrics=("accuracy", "f1"))
-    found = scorer.score(word_model(WEIGHTS))
+    found = scorer.score(scorer.outputs(word_model(WEIGHTS)))
     assert found["accuracy"] == 0.75
     assert found["f1"] == pytest.approx(0.8)  # 2 of 2 precise, 2 of 3 found
     assert found["score"] == pytest.approx((0.75 + 0.8) / 2)
@@ -22,7 +21,7 @@ def test_metrics_follow_the_tasks_own_order_of_classes(make_scorer, word_model):
     scorer, _ = make_scorer(LABELS, DEV, metrics=("accuracy", "f1"), order=("positive", "negative"))
     turned = word_model({word: weights[::-1] for word, weights in WEIGHTS.items()})
     plain, _ = make_scorer(LABELS, DEV, metrics=("accuracy", "f1"))
-    assert scorer.score(turned) == plain.score(word_model(WEIGHTS))
+    assert scorer.score(scorer.outputs(turned)) == plain.score(plain.outputs(word_model(WEIGHTS)))
 
 
 def test_outputs_come_in_the_models_order_of_classes_and_labels_in_the_tasks(make_scorer, word_model):
@@ -36,13 +35,5 @@ def test_several_dev_sets_are_averaged_and_named(make_scorer, word_model, tokeni
     one, train = make_scorer(LABELS, DEV)
     tables = {"matched": train, "mismatched": train.slice(0, 2)}
     scorer = Scorer(one.source, {n: encode(t, tokenizer, 16) for n, t in tables.items()}, tokenizer, 2)
-    found = scorer.score(word_model(WEIGHTS))
+    found = scorer.score(scorer.outputs(word_model(WEIGHTS)))
     assert found == {"matched_accuracy": 0.75, "mismatched_accuracy": 1.0, "score": np.mean([0.75, 1.0])}
-
-
-def test_texts_are_given_as_they_stand_in_the_data(make_scorer):
-    scorer, train = make_scorer(LABELS, DEV)
-    prepared = Prepared(train, {"dev": train}, {})
-    assert scorer.texts(prepared, 2) == [("fine film",), ("great plot",)]
-    pairs = Prepared(train, {"dev": train.append_column("text_pair", [["a", "b", "c", "d"]])}, {})
-    assert scorer.texts(pairs, 9)[-1] == ("weak end", "d")

@@ -6,98 +6,74 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from plankwise.errors import PlanError
-from plankwise.evaluation.latency import count_tokens, measure_latency
+from plankwise.evaluation.latency import Timed, measure_latency
 from plankwise.evaluation.latency import threads as use_threads
-from plankwise.evaluation.size import count_by_component, size_on_disk_mb
-from plankwise.families._loading import resolve
-from plankwise.families._quiet import quiet
-from plankwise.families._rule import chains_of
+from plankwise.evaluation.size import count_by_component
+from plankwise.families import chains_of
+from plankwise.runtimes import Predictor
 
 LOADS = 3
 PROBE_SECONDS = 600  # after which a process that measures memory is given up
 
-# VmHWM first: on Linux ru_maxrss also counts what the process that started this one held.
-PROBE = """
-import json, sys, torch, transformers
-given = json.load(sys.stdin)
-torch.set_num_threads(given["threads"])
-inputs = {name: torch.tensor(rows) for name, rows in given["inputs"].items()}
-kind = getattr(transformers, given["kind"])
-if given["folder"] is not None:
-    config = kind.config_class.from_dict(json.loads(given["config"]))
-    model = kind.from_pretrained(given["folder"], config=config, use_safetensors=True).eval()
-    with torch.inference_mode():
-        model(**inputs)
-try:
-    with open("/proc/self/status") as status:
-        peak = 1024 * next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-except (OSError, StopIteration):
-    import resource
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-print(peak)
-"""
+
+@dataclass(frozen=True)
+class Models:
+    """The models whose cost is measured."""
+
+    paths: dict[str, str]  # by name
+    open: Callable[[str], Predictor]  # a model, by its path
+    runtime: str = "torch"
+    remote_code: bool = False
 
 
 def measure_cost(
-    paths: dict[str, Path],
-    load: Callable[[str], nn.Module],
-    tokenizer: Any,
-    texts: list[tuple[str, ...]],
+    models: Models,
+    timed: Timed,
     *,
-    max_length: int,
     batch_sizes: list[int],
     predictions: int,
     threads: int | None,
     progress: Callable[[], None] = lambda: None,
-    device: str | None = None,
 ) -> dict:
-    """What each of the models at `paths` costs, all measured on the same texts, as JSON.
+    """What each of the models costs, all measured on the same texts, as JSON.
 
-    `device` None is the GPU if there is one. `peak_mb` is of a process of its own on the CPU that loads the model and predicts
-    one batch of the largest size, less what the same process takes without a model; weights that are mapped from disk and not
-    read (most words' embeddings) take none. It is None if that process fails.
+    `peak_mb` is of a process of its own on the CPU that loads the model and predicts one batch of the largest size, less what
+    the same process takes without a model, libraries loaded; weights that are mapped from disk and not read (most words'
+    embeddings) take none. It is None if that process fails. Parameters and multiply-adds are counted where there is a torch
+    module behind the predictor.
     """
-    target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     with use_threads(threads) as num_threads:
-        models, load_seconds = _load_in_turn(paths, load)
-        for model in models.values():
-            model.to(target).eval()
+        predictors, load_seconds = _load_in_turn(models)
         latency = measure_latency(
-            models,
-            tokenizer,
-            texts,
-            max_length=max_length,
-            batch_sizes=batch_sizes,
-            predictions=predictions,
-            progress=progress,
+            predictors, timed, batch_sizes=batch_sizes, predictions=predictions, progress=progress
         )
-        middle = _middle_text(tokenizer, texts, max_length)
-        multiply_adds = {name: count_multiply_adds(model, middle) for name, model in models.items()}
-    largest = list(itertools.islice(itertools.cycle(texts), max(batch_sizes)))
-    chains = _chains(models)
+        middle = _middle_text(timed)
+        modules = {name: one.module for name, one in predictors.items() if one.module is not None}
+        multiply_adds = {name: count_multiply_adds(module, middle) for name, module in modules.items()}
+    largest = list(itertools.islice(itertools.cycle(timed.texts), max(batch_sizes)))
+    chains = _chains(modules)
     return {
-        "device": target.type,
+        "device": next(iter(predictors.values())).device.type,
+        "runtime": models.runtime,
         "threads": num_threads,
         "latency": latency,
         "speedup": _speedup(latency),
         "load_seconds": load_seconds,
-        "peak_mb": measure_peaks(models, paths, tokenizer, largest, max_length=max_length, threads=num_threads),
+        "peak_mb": measure_peaks(models, timed.encode(largest), threads=num_threads),
         "peak_batch_size": max(batch_sizes),
-        "size_mb": {name: _size_mb(model, str(paths[name])) for name, model in models.items()},
-        "parameters": {name: count_by_component(model, chains) for name, model in models.items()} if chains else {},
+        "size_mb": {name: one.size_mb for name, one in predictors.items()},
+        "parameters": {name: count_by_component(module, chains) for name, module in modules.items()} if chains else {},
         "multiply_adds": {
             name: {"tokens": middle["input_ids"].shape[1], "count": count} for name, count in multiply_adds.items()
         },
@@ -131,35 +107,26 @@ def _frozen(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-def measure_peaks(
-    models: dict[str, nn.Module],
-    paths: dict[str, Path],
-    tokenizer: Any,
-    batch: list[tuple[str, ...]],
-    *,
-    max_length: int,
-    threads: int,
-) -> dict[str, float | None]:
+def measure_peaks(models: Models, batch: Any, *, threads: int) -> dict[str, float | None]:
     """For each model the megabytes that it adds to the peak of a process that loads it and predicts the batch."""
-    columns = [list(column) for column in zip(*batch, strict=True)]
-    inputs = tokenizer(*columns, truncation=True, max_length=max_length, padding=True)
-    bare: dict[str, int | None] = {}
-    peaks: dict[str, float | None] = {}
-    for name, model in models.items():
-        kind, config = type(model).__name__, model.config.to_json_string(use_diff=False)  # type: ignore[operator, union-attr]
-        given = {"kind": kind, "config": config, "inputs": dict(inputs), "threads": threads}
-        if kind not in bare:
-            bare[kind] = _probe({**given, "folder": None})
-        without, peak = bare[kind], _probe({**given, "folder": resolve(str(paths[name]))})
-        peaks[name] = None if without is None or peak is None else (peak - without) / 1e6
-    return peaks
+    given = {
+        "runtime": models.runtime,
+        "remote_code": models.remote_code,
+        "threads": threads,
+        "inputs": {name: value.tolist() for name, value in batch.items()},
+    }
+    bare, *peaks = _probe({**given, "paths": [None, *models.paths.values()]})
+    return {
+        name: None if bare is None or peak is None else (peak - bare) / 1e6
+        for name, peak in zip(models.paths, peaks, strict=True)
+    }
 
 
-def _probe(given: dict) -> int | None:
-    """The peak memory in bytes of a process of its own; None if it fails."""
+def _probe(given: dict) -> list[int | None]:
+    """The peak memory in bytes of processes of their own, one for each of the paths; None for what fails."""
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", PROBE],
+            [sys.executable, "-P", "-m", "plankwise.evaluation.probe"],
             input=json.dumps(given),
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
             capture_output=True,
@@ -168,23 +135,22 @@ def _probe(given: dict) -> int | None:
             timeout=PROBE_SECONDS,
         )
     except (OSError, subprocess.SubprocessError):
-        return None
-    return int(done.stdout.split()[-1])
+        return [None] * len(given["paths"])
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def _load_in_turn(
-    paths: dict[str, Path], load: Callable[[str], nn.Module]
-) -> tuple[dict[str, nn.Module], dict[str, float]]:
+def _load_in_turn(models: Models) -> tuple[dict[str, Predictor], dict[str, float]]:
     """The models, and for each the median time of its loads."""
-    models: dict[str, nn.Module] = {}
-    seconds: dict[str, list[float]] = {name: [] for name in paths}
+    predictors: dict[str, Predictor] = {}
+    seconds: dict[str, list[float]] = {name: [] for name in models.paths}
     for _ in range(LOADS):
-        for name, path in paths.items():
-            models.pop(name, None)
+        for name, path in models.paths.items():
+            predictors.pop(name, None)
             start = time.perf_counter()
-            models[name] = load(str(path))
+            predictors[name] = models.open(path)
             seconds[name].append(time.perf_counter() - start)
-    return {name: models[name] for name in paths}, {name: statistics.median(taken) for name, taken in seconds.items()}
+    ordered = {name: predictors[name] for name in models.paths}
+    return ordered, {name: statistics.median(taken) for name, taken in seconds.items()}
 
 
 def _speedup(latency: dict[str, dict[str, dict[str, float]]]) -> dict[str, float]:
@@ -194,11 +160,10 @@ def _speedup(latency: dict[str, dict[str, dict[str, float]]]) -> dict[str, float
     return {size: before["mean_ms"] / after[size]["mean_ms"] for size, before in latency["predecessor"].items()}
 
 
-def _middle_text(tokenizer: Any, texts: list[tuple[str, ...]], max_length: int) -> Any:
+def _middle_text(timed: Timed) -> Any:
     """The inputs of the text of median length."""
-    lengths = count_tokens(tokenizer, texts, max_length)
-    text = texts[lengths.index(statistics.median_low(lengths))]
-    return tokenizer(*([part] for part in text), truncation=True, max_length=max_length, return_tensors="pt")
+    lengths = timed.count_tokens()
+    return timed.encode([timed.texts[lengths.index(statistics.median_low(lengths))]])
 
 
 def _chains(models: dict[str, nn.Module]) -> set[str]:
@@ -208,12 +173,3 @@ def _chains(models: dict[str, nn.Module]) -> set[str]:
         with suppress(PlanError):
             found |= {chain.path for chain in chains_of(model)}
     return found
-
-
-def _size_mb(model: nn.Module, path: str) -> float:
-    """On disk where it stands, or as it would be saved if it comes from a hub or in another format."""
-    if size := size_on_disk_mb(Path(resolve(path))):
-        return size
-    with quiet(), tempfile.TemporaryDirectory() as part:
-        model.save_pretrained(part)  # type: ignore[operator]
-        return size_on_disk_mb(Path(part))

@@ -3,39 +3,39 @@
 import numpy as np
 import pyarrow as pa
 from scipy.optimize import linear_sum_assignment
-from torch import nn
 
 from plankwise.errors import RunError
 from plankwise.evaluation.metrics import majority_score
 from plankwise.evaluation.scoring import Scorer
-from plankwise.families._loading import NEW_HEAD
+from plankwise.models.labels import NEW_HEAD
 
 TRAIN_HERE = "train it on the task with predecessor.finetune = true"
 TRAIN_BETTER = "train it longer (predecessor.training.epochs) or with another predecessor.training.learning_rate"
 SWAP_MARGIN = 0.1  # accuracy that renaming the classes must win before it is called a swap
 
 
-def check_predecessor(scorer: Scorer, model: nn.Module, train: pa.Table, path: str, *, given: bool = False) -> None:
+def check_predecessor(
+    scorer: Scorer, outputs: dict[str, np.ndarray], train: pa.Table, path: str, *, given: bool = False
+) -> None:
     """Looks at the outputs on dev of a predecessor that was trained here, or given by the user.
 
     Raises:
         RunError: its classes are in another order than the task's, or it is no better than the majority class.
     """
     source = scorer.source
-    outputs = scorer.outputs(model)
     check_order(scorer, outputs, path, otherwise=NEW_HEAD)
-    score = scorer.score_outputs(outputs)["score"]
+    score = scorer.score(outputs)["score"]
     train_labels = source.label_in_task_order(train["label"].to_numpy())
-    floor = np.mean(
+    majority = np.mean(
         [
             majority_score(source.metrics, source.score, train_labels, dev, source.kind)
             for dev in scorer.labels().values()
         ]
     )
-    if score <= floor:
+    if score <= majority:
         always = "the mean" if source.kind == "number" else "the most frequent class"
         raise RunError(
-            f"the predecessor {path} scores {score:.4f} on dev, no better than always answering {always} ({floor:.4f}); "
+            f"the predecessor {path} scores {score:.4f} on dev, no better than always answering {always} ({majority:.4f}); "
             f"there is nothing to keep: {TRAIN_HERE if given else TRAIN_BETTER}, or give one that has learnt the task"
         )
 

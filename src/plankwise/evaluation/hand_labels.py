@@ -129,7 +129,7 @@ def _read_rows(path: Path, columns: list[str]) -> list[tuple[int, list[str]]]:
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); give the file that --sample wrote") from None
     except csv.Error as error:
-        raise DataError(f"{path} is no csv file ({error}); give the file that --sample wrote") from None
+        raise DataError(f"{path} is not a csv file ({error}); give the file that --sample wrote") from None
     if sorted(found) != sorted(columns):
         raise DataError(
             f"{path.name} has the columns {', '.join(found) or 'none'}, but a sample of this run has {', '.join(columns)}; "
@@ -137,7 +137,7 @@ def _read_rows(path: Path, columns: list[str]) -> list[tuple[int, list[str]]]:
         )
     for line, cells in lines:
         if len(cells) != len(found):
-            raise DataError(f"{path.name} line {line} has {len(cells)} cells instead of {len(found)}; mend the line")
+            raise DataError(f"{path.name} line {line} has {len(cells)} cells instead of {len(found)}; fix the line")
     order = [found.index(name) for name in columns]
     return [(line, [_undo_safe(cells[place]) for place in order]) for line, cells in lines]
 
@@ -156,7 +156,7 @@ def _check_row(path: Path, line: int, cells: list[str], answers: Answers) -> int
             )
     if not known or not any(mistakes[row] for mistakes in answers.wrong.values()):
         raise DataError(
-            f"{path.name} line {line}: row {number!r} is no error of this run; "
+            f"{path.name} line {line}: row {number!r} is not an error of this run; "
             "sample the errors of this run with --sample and label those"
         )
     return row

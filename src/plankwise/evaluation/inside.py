@@ -17,8 +17,8 @@ from plankwise.core.slot import state_given
 from plankwise.core.taps import tapped
 from plankwise.data.encode import ROW
 from plankwise.errors import PlanError
-from plankwise.families._rule import chains_of
-from plankwise.training.reassemble import one_of, reassemble
+from plankwise.families import chains_of
+from plankwise.models.plans import one_of, reassemble
 
 Score = Callable[[nn.Module], dict[str, float]]  # the key `score` is read
 CHUNK = 1024  # tokens that are held in double precision at once
@@ -33,17 +33,15 @@ def look_inside(
     tokenizer: Any,
     sentence: str,
     max_length: int,
-    *,
-    init: str = "lower",
 ) -> dict:
-    """`cka`, `paths` and `impact` as JSON, each left out where the models do not have it; `init` is the plan's.
+    """`cka`, `paths` and `impact` as JSON, each left out where the models do not have it.
 
     Both models keep their weights and are left in eval mode.
     """
     found = {
         "cka": compare_states(predecessor, successor, batches),
         "paths": trace_paths(predecessor, successor, tokenizer, sentence, max_length),
-        "impact": measure_impact(predecessor, successor, plan, score, init=init),
+        "impact": measure_impact(predecessor, successor, plan, score),
     }
     return {name: part for name, part in found.items() if part is not None}
 
@@ -185,27 +183,29 @@ def flatten(states: torch.Tensor) -> torch.Tensor:
     return nn.functional.pad(flat, (0, 2 - flat.shape[1])).unflatten(0, states.shape[:2])
 
 
-def measure_impact(
-    predecessor: nn.Module, successor: nn.Module, plan: Plan, score: Score, *, init: str = "lower"
-) -> dict | None:
-    """What the predecessor scores with the successor in one slot at a time, and in `all`; None if a slot is no span.
+def measure_impact(predecessor: nn.Module, successor: nn.Module, plan: Plan, score: Score) -> dict:
+    """What the predecessor scores with the successor in one slot at a time, and in `all`.
 
     All else (embeddings, head, blocks outside the slots) stays the predecessor's, also where it was trained along.
     """
-    if not all(slot.span for slot in plan.slots):
-        return None
-    ship = reassemble(copy.deepcopy(predecessor), successor, plan, init=init)
+    hybrid = reassemble(copy.deepcopy(predecessor), successor, plan)
     count = len(plan.slots)
 
     def score_with(*mask: bool) -> float:
-        with ship.masked(mask):
-            return float(score(ship)["score"])
+        with hybrid.masked(mask):
+            return float(score(hybrid)["score"])
 
     baseline = score_with(*(False,) * count)
     slots = []
     for number, slot in enumerate(plan.slots, 1):
         found = score_with(*one_of(number, count))
-        slots.append({"slot": f"{slot.path}{list(slot.span)}", "score": found, "drop": baseline - found})
+        slots.append(
+            {
+                "slot": f"{slot.path}{list(slot.span)}" if slot.span else slot.path,
+                "score": found,
+                "drop": baseline - found,
+            }
+        )
     return {"baseline": baseline, "slots": slots, "all": score_with(*(True,) * count)}
 
 

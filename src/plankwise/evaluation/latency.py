@@ -5,21 +5,34 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+
+from plankwise.runtimes import Predictor
 
 WARM_UP = 3  # predictions that are not counted: they fill caches and allocators
 
 
+@dataclass(frozen=True)
+class Timed:
+    """What is timed: the texts, and the way from texts to answers, which is the task's."""
+
+    texts: list[tuple[str, ...]]
+    encode: Callable[[list[tuple[str, ...]]], Any]  # texts to a padded batch
+    answer: Callable[[Any], Any]  # outputs to answers, on the CPU
+
+    def count_tokens(self) -> list[int]:
+        """How many tokens each text (or pair) is to a model."""
+        return self.encode(self.texts)["attention_mask"].sum(1).tolist()
+
+
 def measure_latency(
-    models: dict[str, nn.Module],
-    tokenizer: Any,
-    texts: list[tuple[str, ...]],
+    predictors: dict[str, Predictor],
+    timed: Timed,
     *,
-    max_length: int,
     batch_sizes: list[int],
     predictions: int,
     progress: Callable[[], None] = lambda: None,
@@ -31,17 +44,15 @@ def measure_latency(
     Every batch is predicted by all models in turn, so that what else the machine does falls on all of them alike; who goes
     first changes every time, since each finds the caches as the one before left them.
     """
-    times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in batch_sizes} for name in models}
+    times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in batch_sizes} for name in predictors}
     tokens: dict[int, int] = dict.fromkeys(batch_sizes, 0)
-    lengths = count_tokens(tokenizer, texts, max_length)
-    for model in models.values():
-        model.eval()
+    lengths = timed.count_tokens()
     for size in batch_sizes:
-        stream = itertools.cycle(zip(texts, lengths, strict=True))
+        stream = itertools.cycle(zip(timed.texts, lengths, strict=True))
         for count in range(predictions + WARM_UP):
             batch, counts = zip(*itertools.islice(stream, size), strict=True)
-            for name in _rotated(list(models), count):
-                seconds = _time(models[name], tokenizer, list(batch), max_length)
+            for name in _rotated(list(predictors), count):
+                seconds = _time(predictors[name], timed, list(batch))
                 if count >= WARM_UP:
                     times[name][size].append(seconds * 1000)
             if count >= WARM_UP:
@@ -51,12 +62,6 @@ def measure_latency(
         name: {str(size): _summary(values, tokens[size]) for size, values in by_size.items()}
         for name, by_size in times.items()
     }
-
-
-def count_tokens(tokenizer: Any, texts: list[tuple[str, ...]], max_length: int) -> list[int]:
-    """How many tokens each text (or pair) is to a model, cut to `max_length`."""
-    columns = [list(column) for column in zip(*texts, strict=True)]
-    return [len(ids) for ids in tokenizer(*columns, truncation=True, max_length=max_length)["input_ids"]]
 
 
 @contextmanager
@@ -76,22 +81,12 @@ def _rotated(names: list[str], by: int) -> list[str]:
     return names[start:] + names[:start]
 
 
-def _time(model: nn.Module, tokenizer: Any, batch: list[tuple[str, ...]], max_length: int) -> float:
-    device = next(model.parameters()).device
-    columns = [list(column) for column in zip(*batch, strict=True)]
-    _wait_for(device)
+def _time(predictor: Predictor, timed: Timed, batch: list[tuple[str, ...]]) -> float:
+    predictor.wait()
     start = time.perf_counter()
-    with torch.inference_mode():
-        inputs = tokenizer(*columns, truncation=True, max_length=max_length, padding=True, return_tensors="pt")
-        output = model(**inputs.to(device))
-        output["logits" if "logits" in output else "prediction_logits"].argmax(-1).tolist()
-        _wait_for(device)
+    timed.answer(predictor(timed.encode(batch)))
+    predictor.wait()
     return time.perf_counter() - start
-
-
-def _wait_for(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _summary(values: list[float], tokens: int) -> dict[str, float]:

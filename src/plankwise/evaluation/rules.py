@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from scipy.stats import binomtest
 
-from plankwise.options import RuleOptions
+from plankwise.analysis_options import RuleOptions
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
 MENTION = re.compile(r"(?<!\w)[@#]\w+")

@@ -1,15 +1,15 @@
 """Scores a model on a task's dev sets."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from plankwise.data.encode import Encoded
-from plankwise.data.split import Prepared
+from plankwise.data.source import Source
 from plankwise.evaluation.metrics import compute, score
 from plankwise.evaluation.predict import predict
-from plankwise.tasks._source import Source
+from plankwise.runtimes import Predictor
 
 
 class Scorer:
@@ -21,12 +21,8 @@ class Scorer:
         self.tokenizer = tokenizer
         self.batch_size = batch_size
 
-    def score(self, model: nn.Module) -> dict[str, float]:
+    def score(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
         """The task's metrics, and `score`: the mean of those that count, and over the dev sets if there are several."""
-        return self.score_outputs(self.outputs(model))
-
-    def score_outputs(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
-        """The same of outputs that a model has given already."""
         names = dict.fromkeys([*self.source.metrics, *self.source.score])
         found: dict[str, float] = {}
         scores = []
@@ -44,12 +40,8 @@ class Scorer:
             for name, encoded in self.dev.items()
         }
 
-    def outputs(self, model: nn.Module) -> dict[str, np.ndarray]:
+    def outputs(self, predictor: Predictor) -> dict[str, np.ndarray]:
         """The model's outputs on each dev set, in the model's order of classes."""
-        return {name: predict(model, encoded, self.tokenizer, self.batch_size) for name, encoded in self.dev.items()}
-
-    def texts(self, prepared: Prepared, most: int) -> list[tuple[str, ...]]:
-        """Up to `most` dev texts (or pairs) as they stand in the data."""
-        table = next(iter(prepared.dev.values())).slice(0, most)
-        columns = [table[name].to_pylist() for name in ("text", "text_pair") if name in table.column_names]
-        return list(zip(*columns, strict=True))
+        return {
+            name: predict(predictor, encoded, self.tokenizer, self.batch_size) for name, encoded in self.dev.items()
+        }

@@ -1,11 +1,10 @@
 """How big a model is."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from torch import nn
 
-from plankwise.families._rule import group_parameters
+from plankwise.families import group_parameters
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -24,8 +23,3 @@ def count_by_component(model: nn.Module, chains: Iterable[str]) -> dict[str, int
         component = "blocks" if name.startswith(inside) else groups.get(name, "embeddings")
         counts[component] += parameter.numel()
     return counts
-
-
-def size_on_disk_mb(folder: Path) -> float:
-    """The weights' files in a checkpoint's folder, in millions of bytes."""
-    return sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e6

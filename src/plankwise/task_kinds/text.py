@@ -1,4 +1,4 @@
-"""Text for a language model, ready for one predecessor: found, split, cut into blocks on disk, masked batch by batch."""
+"""Text for a language model: found, split, cut into sequences of tokens on disk, masked batch by batch."""
 
 import json
 import math
@@ -9,49 +9,59 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
-from torch import nn
 
 from plankwise.config import FitOptions, RunConfig
+from plankwise.context import count_processes
 from plankwise.data.batch import examples_of
-from plankwise.data.blocks import Written, open_blocks, write_blocks
 from plankwise.data.corpus import Shard, find_shards, held_out, read_shard, shuffled
-from plankwise.data.encode import ROW, Blocks, Encoded
+from plankwise.data.encode import ROW, Encoded, TokenSequences
 from plankwise.data.masking import Batcher, Masking
+from plankwise.data.sequences import Written, open_sequences, write_sequences
 from plankwise.errors import ConfigError, DataError, RunError
 from plankwise.evaluation.perplexity import language_loss, measure_perplexity
-from plankwise.examples._base import Examples, HeadAlone
-from plankwise.families._language import load_language_model
 from plankwise.files import write_text
-from plankwise.tasks.text import Options
+from plankwise.kinds import load_kind
+from plankwise.models.language import CLASSES, load_language_model
+from plankwise.models.loading import Loaded, Loader
+from plankwise.record import Shown
+from plankwise.runtimes import Predictor
+from plankwise.task_kinds import HeadAlone, Task
 
 FOLDER = Path("checkpoints") / "blocks"  # goes with the checkpoints when the run is finished
 SCORE = "1 / perplexity"
 
 
-class Text(Examples):
-    """Blocks of text for one tokenizer; there are none before `lay_out` has written them."""
+class Text(Task):
+    """Sequences of tokens for one tokenizer; there are none before `lay_out` has written them."""
 
-    def __init__(self, options: Options, config: RunConfig, tokenizer: Any) -> None:
-        self.options = options
+    kind = "text"
+    on_disk = True
+
+    def __init__(self, config: RunConfig, tokenizer: Any) -> None:
+        self.options = options = config.task
         self.config = config
         self.tokenizer = tokenizer
         self.name = Path(options.path).stem
         self.score_names = (SCORE,)
-        self.objective = language_loss(options.objective)
+        self.max_length = config.training.max_length
+        pipeline = "text-generation" if options.objective == "clm" else "fill-mask"
+        self.shown = Shown(
+            "perplexity", "perplexity", 2, lower_is_better=True, unit="pieces of text", pipeline=pipeline
+        )
+        self.loss = language_loss(options.objective)
         self.head_alone = HeadAlone(options.head_share, options.head_learning_rate)
-        self.on_disk = True
         self.shards = self._find(options.path, "task.path")
         self.dev_shards = self._find(options.dev, "task.dev") if options.dev is not None else self.shards
         self.written: dict[str, Written] = {}
 
-    def load(self, path: str, *, remote_code: bool) -> tuple[nn.Module, bool]:
-        model, new = load_language_model(
-            path, self.options.objective, tokenizer=self.tokenizer, remote_code=remote_code
-        )
-        return model, not new
+    def load(self, loader: Loader, path: str) -> Loaded:
+        return load_language_model(loader, path, self.options.objective, tokenizer=self.tokenizer)
 
-    def score(self, model: nn.Module) -> dict[str, float]:
-        return measure_perplexity(model, self._held_out_batches(), self.options.objective)
+    def score(self, predictor: Predictor) -> dict[str, float]:
+        return measure_perplexity(predictor, self._held_out_batches(), self.options.objective)
+
+    def answer(self, outputs: Any) -> Any:
+        return outputs["logits" if "logits" in outputs else "prediction_logits"].argmax(-1).tolist()
 
     def collate(self, epoch: Callable[[], int]) -> Batcher:
         return self._batcher(self.train, epoch)
@@ -66,7 +76,8 @@ class Text(Examples):
 
     def check_config(self, config: RunConfig) -> None:
         method: Any = config.method
-        if method.name in ("kd", "pkd") or getattr(method, "alpha", 0.0) > 0:
+        reads_logits = getattr(load_kind("methods", method.name, key="method.name"), "reads_logits", None)
+        if reads_logits is not None and reads_logits(method):
             raise ConfigError(
                 f"method.name is {method.name!r} with the predecessor's logits as a target, which for text would be a "
                 "vocabulary of them for every token; use replacing with alpha = 0, finetune or layerdrop"
@@ -74,8 +85,8 @@ class Text(Examples):
         if config.plan.fitting.texts is not None:
             raise ConfigError("plan.fitting.texts is given, but the task is text already; take it out")
 
-    def check_predecessor(self, model: nn.Module, path: str, *, given: bool = False) -> None:
-        found = self.score(model)["perplexity"]
+    def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> None:
+        found = self.score(predictor)["perplexity"]
         if found >= len(self.tokenizer):
             raise RunError(
                 f"the predecessor {path} has perplexity {found:.0f} on held-out text, no better than any of its "
@@ -83,22 +94,19 @@ class Text(Examples):
                 "predecessor.training.epochs), or give one that has learnt the language"
             )
 
-    def lay_out(self, folder: Path, console: Console) -> None:
-        """Writes the blocks, or takes those that an earlier call has written.
+    def lay_out(self, folder: Path, console: Console, *, train: bool = True) -> None:
+        """Writes the sequences, or takes those that an earlier call has written.
 
         Raises:
             DataError: there is not enough text.
         """
-        self.lay_out_dev(folder, console)
         options = self.options
-        self.train = self._blocks(
-            folder, "train", self.shards, self._in_train, options.train_limit, self._needed(), console
-        )
-
-    def lay_out_dev(self, folder: Path, console: Console) -> None:
-        """The same of the held-out text alone, which is all that scoring needs."""
-        options = self.options
-        self.held_out = self._blocks(folder, "dev", self.dev_shards, self._in_dev, options.dev_limit, None, console)
+        held_out = self._sequences(folder, "dev", self.dev_shards, self._in_dev, options.dev_limit, None, console)
+        self.dev = {"dev": held_out}
+        if train:
+            self.train = self._sequences(
+                folder, "train", self.shards, self._in_train, options.train_limit, self._needed(), console
+            )
 
     def to_json(self) -> dict:
         return {
@@ -107,6 +115,7 @@ class Text(Examples):
             "objective": self.options.objective,
             "train": self.written["train"].blocks,
             "dev": {"dev": self.written["dev"].blocks},
+            "facts": [["objective", self.options.objective]],
             "blocks": {name: asdict(written) for name, written in self.written.items()},
             "cut": {name: written.cut for name, written in self.written.items()},
         }
@@ -123,38 +132,38 @@ class Text(Examples):
         return self.options.dev is not None or not self._in_dev(text)
 
     def _needed(self) -> int | None:
-        """Blocks that a run can use: no text is read that no step would see; None for all there are."""
+        """Sequences that a run can use: no text is read that no step would see; None for all there are."""
         config = self.config
         plans: list[FitOptions] = [config.training]
         if config.predecessor.finetune is not False:
             plans.append(config.predecessor.training)
         if any(plan.max_steps is None for plan in plans):
             return None
-        return max((plan.max_steps or 0) * plan.batch_size for plan in plans)
+        return max((plan.max_steps or 0) * plan.batch_size * count_processes() for plan in plans)
 
-    def _blocks(
+    def _sequences(
         self,
         folder: Path,
         name: str,
         shards: list[Shard],
         keep: Callable[[str], bool],
         most_texts: int | None,
-        most_blocks: int | None,
+        most_sequences: int | None,
         console: Console,
-    ) -> Blocks:
+    ) -> TokenSequences:
         file, note = folder / FOLDER / f"{name}.arrow", folder / FOLDER / f"{name}.json"
         if not note.is_file():
             form = "pair" if "+" in self.options.objective else "packed" if self.options.pack else "single"
             with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
                 task = bar.add_task(f"{name}: tokens", total=None)
-                written = write_blocks(
+                written = write_sequences(
                     shards,
                     self.tokenizer,
                     file,
                     length=self.config.training.max_length,
                     form=form,  # type: ignore[arg-type]
                     keep=keep,
-                    most_blocks=most_blocks,
+                    most_sequences=most_sequences,
                     most_texts=most_texts,
                     progress=lambda count: bar.advance(task, count),
                 )
@@ -166,25 +175,44 @@ class Text(Examples):
                 "dropped; add text, change task.dev_share, or give task.dev"
             )
         cut = f", {written.cut} cut" if written.cut else ""
-        console.print(f"{name}: {written.texts} documents in {written.blocks} blocks of {written.tokens} tokens{cut}")
-        return open_blocks(file)
+        console.print(
+            f"{name}: {written.texts} documents in {written.blocks} sequences of {written.tokens} tokens{cut}"
+        )
+        return open_sequences(file)
 
-    def _batcher(self, blocks: Encoded, epoch: Callable[[], int] | None) -> Batcher:
+    def _batcher(self, sequences: Encoded, epoch: Callable[[], int] | None) -> Batcher:
         options = self.options
         return Batcher(
             self.tokenizer,
             options.objective,
             Masking(options.mask_share, options.whole_words, options.mask_seed),
             self.config.training.max_length,
-            blocks.dataset,
+            sequences.dataset,
             epoch,
         )
 
     def _held_out_batches(self) -> Iterator[Any]:
-        collate, blocks = self._batcher(self.held_out, None), self.held_out
-        size, count = self.config.evaluation.batch_size, len(blocks.lengths)
+        collate, sequences = self._batcher(self.held_out, None), self.held_out
+        size, count = self.config.evaluation.batch_size, len(sequences.lengths)
         for start in range(0, math.ceil(count / size) * size, size):
             rows = list(range(start, min(start + size, count)))
             yield collate(
-                [{**block, ROW: row} for block, row in zip(examples_of(blocks.dataset, rows), rows, strict=True)]
+                [
+                    {**sequence, ROW: row}
+                    for sequence, row in zip(examples_of(sequences.dataset, rows), rows, strict=True)
+                ]
             )
+
+
+def auto_class(options: Any) -> Any:
+    return CLASSES[options.objective]
+
+
+def read(config: RunConfig, tokenizer: Any, console: Console) -> Text:
+    """Finds the text; it is read when it is laid out."""
+    return Text(config, tokenizer)
+
+
+def preview(options: Any) -> Any:
+    """The options with as little text as will do to look at a plan."""
+    return options.model_copy(update={"train_limit": 64, "dev_limit": 64})

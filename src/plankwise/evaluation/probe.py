@@ -1,0 +1,65 @@
+"""A process of its own that measures peak memory; see `cost.measure_peaks`.
+
+Once everything that any model needs is imported, a child of it is forked for each model: it loads the model, predicts one batch
+and tells its peak. So libraries are imported once, and count for no model.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from transformers import activations, modeling_layers, modeling_utils  # noqa: F401  what models of transformers import
+
+from plankwise.models.loading import Loader
+from plankwise.runtimes import open_predictor
+
+
+def main() -> None:
+    given = json.load(sys.stdin)
+    print(json.dumps([in_a_child(partial(predict, given, path)) for path in given["paths"]]))
+
+
+def predict(given: dict, path: str | None) -> int:
+    """Loads the model at `path`, if one is given, and predicts a batch; the peak in bytes."""
+    torch.set_num_threads(given["threads"])
+    inputs = {name: torch.tensor(rows) for name, rows in given["inputs"].items()}
+    if path is not None:
+        loader = Loader(given["remote_code"])
+        open_predictor(given["runtime"], path, loader.trained)(inputs)
+    return peak_bytes()
+
+
+def in_a_child(work: Callable[[], int]) -> int | None:
+    """What `work` gives in a process forked from this one; None if it fails there."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.write(write, str(work()).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with open(read) as pipe:
+        found = pipe.read()
+    os.waitpid(child, 0)
+    return int(found) if found else None
+
+
+def peak_bytes() -> int:
+    try:
+        # VmHWM first: on Linux ru_maxrss also counts what the process that started this one held.
+        lines = Path("/proc/self/status").read_text("utf-8").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+if __name__ == "__main__":
+    main()

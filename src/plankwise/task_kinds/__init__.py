@@ -1,0 +1,229 @@
+"""Kinds of task, one file each: labels, text. A kind owns everything that depends on what its models give.
+
+A task's source says in `KIND` which kind it is for; `task_kinds/labels.py` is KIND = "labels". A file offers:
+
+    auto_class(options)                 the Auto class of transformers that has models for such a task
+    read(config, tokenizer, console)    the Task of a config: read, cleaned, split, ready for one tokenizer
+    preview(options)                    optional: the task's options with as few examples as will do to look at a plan
+    predict_table, predict_tests        optional: what `plankwise predict` does; see `task_kinds/labels.py`
+
+Everything else that a run asks (how a model is loaded, batches, loss, scores, what is timed, how a score is shown) it asks the
+Task.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from torch import nn
+
+from plankwise.analysis_options import AnalysisOptions
+from plankwise.config import RunConfig
+from plankwise.data.encode import Encoded
+from plankwise.errors import ConfigError
+from plankwise.evaluation.latency import Timed
+from plankwise.evaluation.metrics import retained
+from plankwise.kinds import load_kind
+from plankwise.models.loading import Loaded, Loader
+from plankwise.record import Shown
+from plankwise.runtimes import Predictor
+
+Loss = Callable[
+    [nn.Module, dict[str, torch.Tensor], torch.Tensor], torch.Tensor
+]  # model, batch, its rows in train: a mean
+Collate = Callable[
+    [Callable[[], int]], Callable[[list[dict]], Any]
+]  # given how to ask for the epoch, makes batches: a BatchEncoding each
+Answers = Mapping[str, np.ndarray]  # a model's outputs by dev set, one row an example
+
+
+@dataclass(frozen=True)
+class HeadAlone:
+    """A new head is trained with all else frozen, before the model is trained as a whole."""
+
+    share: float  # of the steps
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class ErrorRequest:
+    """What an analysis of errors is asked for beside the figures."""
+
+    sample: Path | None = None  # where to write errors for labelling by hand
+    count: int = 200  # of those
+    labels: Path | None = None  # such a file, filled in
+
+
+class Task(ABC):
+    """A task's examples for one tokenizer, and everything that depends on what its models give."""
+
+    kind: str
+    name: str
+    score_names: tuple[str, ...]  # the metrics whose mean is the score
+    shown: Shown  # how scores are shown
+    tokenizer: Any
+    max_length: int
+    train: Encoded
+    dev: dict[str, Encoded]  # what is not trained on, labels or none
+    loss: Loss | None = None  # if not the model's own
+    collate: Collate | None = None  # how training batches are made, if not by padding alone
+    head_alone: HeadAlone | None = None  # how a new head begins
+    on_disk: bool = False  # nothing can be scored before `lay_out` has written them
+
+    @property
+    def held_out(self) -> Encoded:
+        """The first dev set."""
+        return next(iter(self.dev.values()))
+
+    @abstractmethod
+    def load(self, loader: Loader, path: str) -> Loaded:
+        """The model at `path` with a head for the task.
+
+        Raises:
+            ConfigError: nothing can be loaded from there.
+        """
+
+    def outputs(self, predictor: Predictor) -> Answers:
+        """What is kept of a model's outputs on dev, to compare models example by example; nothing if that cannot be done."""
+        return {}
+
+    @abstractmethod
+    def score(self, predictor: Predictor) -> dict[str, float]:
+        """The task's metrics on dev, and `score`: higher is better."""
+
+    def score_outputs(self, outputs: Answers) -> dict[str, float]:
+        """The same of outputs that were kept."""
+        raise NotImplementedError
+
+    def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
+        """The mean difference of the score over pairs of models (seeds), after each of R exchanges of dev examples.
+
+        `masks` (R, N) by dev set: the examples whose outputs change sides.
+        """
+
+        def exchanged(ours: Answers, theirs: Answers, row: int) -> Answers:
+            sides = {name: (ours[name], theirs[name], masks[name][row]) for name in ours}
+            return {name: np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), b, a) for name, (a, b, mask) in sides.items()}
+
+        rounds = range(len(next(iter(masks.values()))))
+        pairs = list(zip(first, second, strict=True))
+        return np.array(
+            [
+                np.mean(
+                    [
+                        self.score_outputs(exchanged(a, b, row))["score"]
+                        - self.score_outputs(exchanged(b, a, row))["score"]
+                        for a, b in pairs
+                    ]
+                )
+                for row in rounds
+            ]
+        )
+
+    def retained(self, successor: float, predecessor: float) -> float | None:
+        """The share of the predecessor's score that is kept; None where a share means nothing."""
+        return retained(successor, predecessor) if predecessor > 0 else None
+
+    @abstractmethod
+    def texts(self, most: int) -> list[tuple[str, ...]]:
+        """Up to `most` dev texts (or pairs) as they stand in the data."""
+
+    def encode(self, texts: list[tuple[str, ...]]) -> Any:
+        """A padded batch of texts, as a model takes it."""
+        columns = [list(column) for column in zip(*texts, strict=True)]
+        return self.tokenizer(*columns, truncation=True, max_length=self.max_length, padding=True, return_tensors="pt")
+
+    def answer(self, outputs: Any) -> Any:
+        """What a user reads off a model's outputs, on the CPU."""
+        return outputs["logits"].argmax(-1).tolist()
+
+    def timed(self, most: int = 1000) -> Timed:
+        """What is timed: from text to answer."""
+        return Timed(self.texts(most), self.encode, self.answer)
+
+    def find_errors(
+        self,
+        open_model: Callable[[str], Predictor],
+        options: AnalysisOptions,
+        request: ErrorRequest,
+        before: dict,
+        console: Console,
+    ) -> dict | None:
+        """Where `predecessor` and `successor` are right and wrong, as JSON; `before` is what an earlier analysis found.
+
+        None, after saying why, if such a task has no analysis of errors.
+
+        Raises:
+            ConfigError: the request asks for what cannot be.
+        """
+        if request.sample or request.labels:
+            raise ConfigError(
+                f"the run's task is on {self.kind}, which has no analysis of errors; leave --sample and --labels out"
+            )
+        console.print(f"errors: left out, since the task is on {self.kind}, which has no analysis of errors")
+        return None
+
+    @abstractmethod
+    def to_json(self) -> dict:
+        """What the record says of the task beside `kind` and `shown`."""
+
+    def describe(self) -> dict:
+        """What the record says of the task."""
+        return {"facts": [], **self.to_json(), "kind": self.kind, "shown": self.shown.to_json()}
+
+    def check_config(self, config: RunConfig) -> None:
+        """Looks whether what the config asks for can be done on such a task.
+
+        Raises:
+            ConfigError: it cannot.
+        """
+        return
+
+    def check_head(self, config: Any, path: str, *, otherwise: str | None = None) -> None:
+        """Compares the head of a model that was given, by its config, with the task; `otherwise` ends the sentence.
+
+        Raises:
+            ConfigError: it is for another task.
+        """
+        return
+
+    def check_answers(self, outputs: Answers, config: Any, path: str) -> None:
+        """Looks whether outputs make sense for the task as they are, for a model whose config was saved with it.
+
+        Raises:
+            RunError: they do not; says what to do.
+        """
+        return
+
+    @abstractmethod
+    def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> None:
+        """Looks at what a predecessor that was trained here, or given, has learnt.
+
+        Raises:
+            RunError: nothing that could be kept.
+        """
+
+    def lay_out(self, folder: Path, console: Console, *, train: bool = True) -> None:
+        """Writes into the folder what is too large for memory, or takes what an earlier call wrote; dev alone without `train`."""
+        return
+
+
+def kind_of(options: Any) -> ModuleType:
+    """The kind of task that a config's [task] section asks for."""
+    source = load_kind("tasks", options.name, key="task.name")
+    return load_kind("task_kinds", source.KIND, key="KIND")
+
+
+def read_task(config: RunConfig, tokenizer: Any, console: Console) -> Task:
+    """The config's task, and says what was dropped or cut.
+
+    Raises:
+        PlankwiseError: it cannot be read.
+    """
+    return kind_of(config.task).read(config, tokenizer, console)

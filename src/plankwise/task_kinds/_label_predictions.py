@@ -1,0 +1,137 @@
+"""Predictions of a trained classifier, or of a model that gives numbers: a csv for a table, GLUE's files for the leaderboard."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import track
+from scipy.special import softmax
+from transformers import AutoModelForSequenceClassification
+
+from plankwise.config import RunConfig
+from plankwise.data.encode import encode
+from plankwise.data.pieces import Layout
+from plankwise.data.tables import read_table
+from plankwise.errors import ConfigError, DataError
+from plankwise.evaluation.predict import predict
+from plankwise.files import write_text
+from plankwise.kinds import load_kind
+from plankwise.models.labels import has_names
+from plankwise.models.limits import check_length
+from plankwise.models.loading import Loader
+from plankwise.runtimes import open_predictor
+
+CHUNK = 5_000  # rows encoded and predicted at once
+
+
+class Classifier:
+    """A trained model with its tokenizer and the names of its classes (none if it gives numbers)."""
+
+    def __init__(self, config: RunConfig, loader: Loader) -> None:
+        path = config.predecessor.path
+        saved = loader.config(path)
+        if not any("ForSequenceClassification" in name for name in saved.architectures or ()):
+            raise ConfigError(
+                f"{path} has no trained head for classification; give the successor/ or predecessor/ folder of a run"
+            )
+        names = saved.id2label
+        self.path = path
+        self.labels = () if len(names) == 1 else tuple(str(names[index]) for index in range(len(names)))
+        self.tokenizer = loader.tokenizer(path)
+        self.max_length = config.training.max_length
+        self.batch_size = config.evaluation.batch_size
+        check_length(self.max_length, loader.outline(path, AutoModelForSequenceClassification), self.tokenizer, path)
+        self.predictor = open_predictor(config.evaluation.runtime, path, loader.trained)
+
+    def outputs(self, table: pa.Table, console: Console) -> np.ndarray:
+        """Logits (N, C) or numbers (N,) for the table's texts; says how many were cut."""
+        chunks, num_cut = [], 0
+        starts = range(0, table.num_rows, CHUNK)
+        for start in track(starts, "predicting", console=console, disable=not console.is_terminal):
+            encoded = encode(table.slice(start, CHUNK), self.tokenizer, self.max_length)
+            num_cut += encoded.num_cut
+            chunks.append(predict(self.predictor, encoded, self.tokenizer, self.batch_size))
+        if num_cut:
+            console.print(
+                f"{num_cut} of {table.num_rows} texts were longer than {self.max_length} tokens and cut; "
+                "training.max_length=… sets another length"
+            )
+        return np.concatenate(chunks)
+
+
+def predict_table(
+    config: RunConfig, loader: Loader, path: Path, texts: list[str], layout: Layout, out: Path, console: Console
+) -> list[Path]:
+    """Writes a CSV with a row per row of the table: its number, the prediction, and for classes the confidence.
+
+    Raises:
+        PlankwiseError: the model or the table cannot be used.
+    """
+    if len(texts) > 2:
+        raise ConfigError(f"--text is given {len(texts)} times; a model takes one text or a pair")
+    if out.is_dir():
+        raise ConfigError(f"--out is {out}, which is a folder; give the name of a csv file")
+    classifier = Classifier(config, loader)
+    table = read_table(path, texts, layout, key="--table")
+    columns = dict(zip(("text", "text_pair"), (table[name] for name in texts), strict=False))
+    _write_csv(classifier, pa.table(columns), out, console)
+    return [out]
+
+
+def predict_tests(config: RunConfig, loader: Loader, out: Path, console: Console) -> list[Path]:
+    """Predicts the task's test files into the folder `out`; GLUE's in the leaderboard's format.
+
+    Raises:
+        PlankwiseError: the task has no test files, or the model does not fit.
+    """
+    if out.is_file():
+        raise ConfigError(f"--out is {out}, which is a file; test files are written into a folder")
+    task: Any = config.task
+    module = load_kind("tasks", task.name, key="task.name")
+    tests = module.read_tests(task)
+    classifier = Classifier(config, loader)
+    written = []
+    for name, table in tests.items():
+        if hasattr(module, "write_submission"):
+            path = out / f"{name}.tsv"
+            values = _in_task_order(classifier, classifier.outputs(table, console), module.class_names(task))
+            module.write_submission(path, table["id"].to_pylist(), values, task)
+        else:
+            path = out / f"{name}.csv"
+            _write_csv(classifier, table, path, console)
+        written.append(path)
+    return written
+
+
+def _in_task_order(classifier: Classifier, outputs: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
+    """Class indices as the task numbers them, whatever order the model has them in."""
+    if not labels:
+        return outputs
+    own, wanted = ([name.lower() for name in names] for names in (classifier.labels, labels))
+    named = has_names(list(classifier.labels))
+    if len(own) != len(wanted) or (named and sorted(own) != sorted(wanted)):
+        raise DataError(
+            f"{classifier.path} has the classes {', '.join(classifier.labels) or 'none'}, the task {', '.join(labels)}; "
+            "give a model that was trained on this task"
+        )
+    predicted = outputs.argmax(axis=1)
+    return np.array([wanted.index(name) for name in own])[predicted] if named else predicted
+
+
+def _write_csv(classifier: Classifier, table: pa.Table, path: Path, console: Console) -> None:
+    outputs = classifier.outputs(table, console)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if classifier.labels:
+        shares = softmax(outputs, axis=1)
+        writer.writerow(["row", "prediction", "confidence"])
+        for row, index in enumerate(shares.argmax(axis=1)):
+            writer.writerow([row, classifier.labels[index], f"{shares[row, index]:.4f}"])
+    else:
+        writer.writerow(["row", "prediction"])
+        writer.writerows([row, f"{value:.4f}"] for row, value in enumerate(outputs))
+    write_text(path, text.getvalue())

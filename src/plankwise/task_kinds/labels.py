@@ -1,0 +1,170 @@
+"""Labels: each text, or pair of texts, has a class or a number."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import Progress
+from transformers import AutoModelForSequenceClassification
+
+from plankwise.analysis_options import AnalysisOptions
+from plankwise.config import RunConfig
+from plankwise.data.encode import Encoded, encode
+from plankwise.data.source import Source, texts_of
+from plankwise.data.split import Prepared, prepare
+from plankwise.evaluation.exchange import swap
+from plankwise.evaluation.guards import check_order, check_predecessor
+from plankwise.evaluation.scoring import Scorer
+from plankwise.kinds import load_kind
+from plankwise.models.labels import NEW_HEAD, check_labels, has_names
+from plankwise.models.loading import Loaded, Loader
+from plankwise.record import Shown
+from plankwise.runtimes import Predictor
+from plankwise.task_kinds import Answers, ErrorRequest, Task
+from plankwise.task_kinds._label_errors import find_errors
+from plankwise.task_kinds._label_predictions import predict_table, predict_tests
+
+__all__ = ["Labels", "auto_class", "predict_table", "predict_tests", "read"]
+
+
+class Labels(Task):
+    """A task's labelled examples, encoded for one tokenizer."""
+
+    kind = "labels"
+
+    def __init__(self, source: Source, prepared: Prepared, tokenizer: Any, config: RunConfig, console: Console) -> None:
+        self.source = source
+        self.prepared = prepared
+        self.tokenizer = tokenizer
+        self.max_length = config.training.max_length
+        self.seed = config.run.seed
+        self.console = console
+        self.name = source.name
+        self.score_names = source.score
+        self.shown = Shown(" and ".join(source.score))
+        self.dev = {name: self._encode(name, table) for name, table in prepared.dev.items()}
+        self.scorer = Scorer(source, self.dev, tokenizer, config.evaluation.batch_size)
+
+    @cached_property
+    def train(self) -> Encoded:  # type: ignore[override]
+        """Encoded when it is first asked for: scoring never does."""
+        return self._encode("train", self.prepared.train)
+
+    def load(self, loader: Loader, path: str) -> Loaded:
+        labels = self.source.labels
+
+        def adjust(config: Any) -> None:
+            config.num_labels = max(1, len(labels))
+            if labels:
+                config.id2label = dict(enumerate(labels))
+                config.label2id = {label: index for index, label in enumerate(labels)}
+            config.problem_type = "single_label_classification" if labels else "regression"
+            if config.pad_token_id is None:
+                config.pad_token_id = self.tokenizer.pad_token_id
+
+        return loader.model(path, AutoModelForSequenceClassification, adjust=adjust, new_head=True)
+
+    def outputs(self, predictor: Predictor) -> Answers:
+        return self.scorer.outputs(predictor)
+
+    def score(self, predictor: Predictor) -> dict[str, float]:
+        return self.scorer.score(self.outputs(predictor))
+
+    def score_outputs(self, outputs: Answers) -> dict[str, float]:
+        return self.scorer.score(outputs)
+
+    def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
+        labels = self.scorer.labels()
+        ours, theirs = (
+            {name: np.stack([self._as_scored(seed[name]) for seed in side]) for name in labels}
+            for side in (first, second)
+        )
+        return np.mean([swap(ours[n], theirs[n], labels[n], self.score_names, masks[n]) for n in labels], axis=0)
+
+    def _as_scored(self, outputs: np.ndarray) -> np.ndarray:
+        """Logits (N, C) in the task's order of classes, or numbers (N,)."""
+        outputs = np.asarray(self.source.in_task_order(outputs), dtype=np.float64)
+        return outputs[:, 0] if outputs.ndim == 2 and outputs.shape[1] == 1 else outputs
+
+    def texts(self, most: int) -> list[tuple[str, ...]]:
+        return texts_of(next(iter(self.prepared.dev.values())).slice(0, most))
+
+    def find_errors(
+        self,
+        open_model: Callable[[str], Predictor],
+        options: AnalysisOptions,
+        request: ErrorRequest,
+        before: dict,
+        console: Console,
+    ) -> dict | None:
+        return find_errors(self, open_model, options, request, before, console)
+
+    def check_head(self, config: Any, path: str, *, otherwise: str | None = None) -> None:
+        if has_classifier(config):
+            check_labels(config, self.source.labels, path, otherwise=NEW_HEAD if otherwise is None else otherwise)
+
+    def check_answers(self, outputs: Answers, config: Any, path: str) -> None:
+        if not has_names([str(name) for name in config.id2label.values()]):
+            check_order(self.scorer, dict(outputs), path)
+
+    def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> None:
+        check_predecessor(self.scorer, dict(self.outputs(predictor)), self.prepared.train, path, given=given)
+
+    def to_json(self) -> dict:
+        prepared = self.prepared
+        return {
+            "name": self.name,
+            "labels": list(self.source.labels),
+            "score": list(self.score_names),
+            "train": prepared.train.num_rows,
+            "dev": {name: table.num_rows for name, table in prepared.dev.items()},
+            "dropped": {name: asdict(dropped) for name, dropped in prepared.dropped.items()},
+            "cut": {"train": self.train.num_cut, **{name: encoded.num_cut for name, encoded in self.dev.items()}},
+        }
+
+    def _encode(self, name: str, table: pa.Table) -> Encoded:
+        length, console = self.max_length, self.console
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task(f"{name}: tokens", total=table.num_rows)
+            encoded = encode(table, self.tokenizer, length, progress=lambda rows: bar.advance(task, rows))
+        cut = f", {encoded.num_cut} longer than {length} tokens and cut" if encoded.num_cut else ""
+        console.print(f"{name}: {len(encoded.lengths)} examples{cut}")
+        return encoded
+
+
+def auto_class(options: Any) -> Any:
+    return AutoModelForSequenceClassification
+
+
+def read(config: RunConfig, tokenizer: Any, console: Console) -> Labels:
+    """Reads, cleans, splits and encodes a task's examples, and says what was dropped or cut.
+
+    Raises:
+        DataError: they cannot be read.
+    """
+    source, prepared = prepare_task(config, console)
+    return Labels(source, prepared, tokenizer, config, console)
+
+
+def prepare_task(config: RunConfig, console: Console) -> tuple[Source, Prepared]:
+    """A task's examples as text, cleaned and split; says what was dropped."""
+    options: Any = config.task
+    source = load_kind("tasks", options.name, key="task.name").read(options)
+    wanted = getattr(options, "labels", None)
+    if wanted and tuple(wanted) != source.labels:
+        source = source.reorder(tuple(wanted))
+    prepared = prepare(source, options, seed=config.run.seed_of_data)
+    for name, dropped in prepared.dropped.items():
+        if any(asdict(dropped).values()):
+            what = ", ".join(f"{count} {why}" for why, count in asdict(dropped).items() if count)
+            console.print(f"{name}: dropped {what}")
+    return source, prepared
+
+
+def has_classifier(config: Any) -> bool:
+    """Whether a model was saved with a head for classification or for numbers."""
+    return any("ForSequenceClassification" in name for name in config.architectures or ())
