@@ -8,10 +8,11 @@ from rich.console import Console
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
 
 from plankwise.config import FitOptions, PlanOptions
+from plankwise.context import Context
 from plankwise.core.chain import find_chains
 from plankwise.core.plan import even_plan
 from plankwise.data.encode import Encoded
-from plankwise.methods._job import Job
+from plankwise.training.job import Job
 from plankwise.training.stage import Stage
 
 
@@ -48,8 +49,7 @@ def make_job(tmp_path):
                 tokenizer=BertTokenizer(vocab=str(vocabulary)),
                 options=FitOptions(**{"epochs": 1, "batch_size": 8, "learning_rate": 1e-2, **(training or {})}),
                 folder=tmp_path / "checkpoints" / name,
-                seed=3,
-                console=Console(quiet=True),
+                context=Context(Console(quiet=True), tmp_path, seed=3),
             )
 
         plan = plan or even_plan(find_chains(model), 2)

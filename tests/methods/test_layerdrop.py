@@ -103,3 +103,8 @@ def test_a_slot_that_is_no_span_is_refused(make_job):
     job = make_job(plan=checked_plan([Slot("bert.encoder.layer.0.output")], []))
     with pytest.raises(PlanError, match="leaves blocks of a chain out"):
         layerdrop.compress(job, layerdrop.Options())
+
+
+def test_the_record_says_that_it_starts_from_its_own_blocks_whatever_the_plan_says(make_job):
+    outcome = layerdrop.compress(make_job(init="upper"), layerdrop.Options())
+    assert outcome.notes["init"] == "lower"

@@ -1,5 +1,6 @@
 """The contract of every method, found by its file: trains a tiny model and yields a successor of the plan's depth."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -8,8 +9,9 @@ from transformers import BertForSequenceClassification
 
 from plankwise.config import validate_config
 from plankwise.core.chain import find_chains
-from plankwise.core.plan import even_plan
+from plankwise.core.plan import Plan, Slot, even_plan
 from plankwise.core.schedule import Linear, draw_mask
+from plankwise.errors import ConfigError
 from plankwise.kinds import list_kinds, load_kind
 
 
@@ -25,8 +27,8 @@ def test_a_method_trains_and_yields_a_successor_of_the_plans_depth(name, make_jo
     outcome = compress(job, name)
     assert type(outcome.successor) is BertForSequenceClassification
     assert outcome.successor.config.num_hidden_layers == len(outcome.successor.bert.encoder.layer) == 2
-    assert outcome.stage.steps == 6
-    assert list(outcome.stages) == [outcome.stage.name]
+    assert outcome.steps == 6
+    assert list(outcome.stages) == [stage.name for stage in outcome.stages.values()]
     after = outcome.successor.state_dict()
     first = "bert.encoder.layer.0.output.dense.weight"
     assert not torch.equal(after[first], before[first])
@@ -129,3 +131,26 @@ def test_a_start_that_is_asked_for_is_kept_however_wide_the_spans(make_job):
     model = make_job().predecessor
     outcome = compress(make_job(model, even_plan(find_chains(model), 1), init="upper"), "replacing")
     assert outcome.notes["init"] == "upper"
+
+
+@pytest.mark.parametrize("name", ["replacing", "finetune", "kd"])
+def test_slots_inside_blocks_are_all_trained(name, make_job):
+    """The last of them, too, whose block runs for the first token alone where it can."""
+    model = make_job().predecessor
+    slots = tuple(Slot(f"bert.encoder.layer.{index}.attention") for index in range(4))
+    before = copy.deepcopy(model.state_dict())
+    options = {"schedule": {"kind": "constant", "rate": 1.0}} if name == "replacing" else {}
+    after = compress(make_job(model, Plan(slots)), name, **options).successor.state_dict()
+    for slot in slots:
+        key = f"{slot.path}.self.value.weight"
+        assert not torch.equal(after[key], before[key]), key
+
+
+def test_a_budget_is_divided_among_stages_by_their_shares(make_job):
+    start = make_job(training={"max_steps": 10}).start()
+    assert [stage.num_steps for stage in start.stages({"one": 0.3, "two": 0.7})] == [3, 7]
+    assert [stage.num_steps for stage in start.stages({"one": 0.01, "two": 1, "three": 0.01})] == [1, 8, 1]
+    fitted = make_job(training={"max_steps": 10}, init="fitted").start()
+    assert sum(stage.num_steps for stage in fitted.stages({"one": 1, "two": 1})) == 10 - fitted.fit.stage.max_steps
+    with pytest.raises(ConfigError, match=r"has 2 stages \(one, two\), but 1 step is left"):
+        make_job(training={"max_steps": 1}).start().stages({"one": 1, "two": 1})

@@ -9,9 +9,10 @@ from transformers import DataCollatorWithPadding
 
 from plankwise.core.chain import find_chains
 from plankwise.core.plan import even_plan, listed_plan
+from plankwise.core.taps import tapped
 from plankwise.errors import PlanError
 from plankwise.methods import pkd
-from plankwise.training.stage import Stage
+from plankwise.methods.finetune import truncate
 
 
 class Layers(torch.nn.Module):
@@ -58,31 +59,28 @@ def test_the_token_that_stands_for_a_text_is_cls_wherever_it_is_or_the_last_that
 
 @pytest.mark.parametrize("normalise", [True, False])
 @pytest.mark.parametrize("layers", ["skip", "last"])
-def test_the_loss_is_the_sum_of_its_three_terms(make_job, monkeypatch, layers, normalise):
+def test_the_loss_is_the_sum_of_its_three_terms(make_job, layers, normalise):
     """On 4 layers to 2; the states are read by another way than the method's: transformers' own hidden states."""
     job = make_job()
-    teacher = copy.deepcopy(job.predecessor)
-    seen = {}
-
-    def run(stage, student, *, objective):
-        rows = [5, 0, 17]
-        batch = DataCollatorWithPadding(stage.tokenizer)([stage.train.dataset[row] for row in rows])
-        seen["loss"] = objective(student, dict(batch), torch.tensor(rows))
-        seen["student"], seen["batch"] = student, batch
-
-    monkeypatch.setattr(Stage, "run", run)
-    monkeypatch.setattr("plankwise.methods._job.Start.outcome", lambda *args, **kwargs: None)
-    pkd.compress(job, pkd.Options(alpha=0.3, beta=7.0, T=2.0, layers=layers, normalise=normalise))
+    options = pkd.Options(alpha=0.3, beta=7.0, T=2.0, layers=layers, normalise=normalise)
+    paths, own_paths = pkd.match_layers(job.predecessor, job.plan, layers)
+    teacher, stage, rows = copy.deepcopy(job.predecessor), job.stage("pkd"), [5, 0, 17]
+    with tapped(teacher, paths) as states:
+        targets = stage.targets(teacher, pkd.reading(states, paths, 2))
+    student = truncate(job, job.start().successors)
+    batch = DataCollatorWithPadding(stage.tokenizer)([stage.train.dataset[row] for row in rows])
+    with tapped(student, own_paths) as states:
+        loss = pkd.patient_loss(states, own_paths, targets, 2, options)(student, dict(batch), torch.tensor(rows))
 
     with torch.no_grad():
-        theirs = teacher(**seen["batch"], output_hidden_states=True)
-        ours = seen["student"](**seen["batch"], output_hidden_states=True)
+        theirs = teacher(**batch, output_hidden_states=True)
+        ours = student(**batch, output_hidden_states=True)
     matched = 2 if layers == "skip" else 3  # hidden_states[k] is the state after k layers
     u, v = theirs.hidden_states[matched][:, 0], ours.hidden_states[1][:, 0]
     if normalise:
         u, v = u / u.norm(dim=1, keepdim=True), v / v.norm(dim=1, keepdim=True)
     p, q = (theirs.logits / 2).softmax(1), (ours.logits / 2).softmax(1)
     kd = 4 * (p * (p.log() - q.log())).sum() / 3
-    ce = functional.cross_entropy(ours.logits, seen["batch"]["labels"])
+    ce = functional.cross_entropy(ours.logits, batch["labels"])
     expected = 0.7 * ce + 0.3 * kd + 7 * ((u - v) ** 2).sum() / (3 * 16)
-    torch.testing.assert_close(seen["loss"], expected)
+    torch.testing.assert_close(loss, expected)

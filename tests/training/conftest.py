@@ -8,6 +8,7 @@ from datasets import Dataset
 from rich.console import Console
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
 
+from plankwise.context import Context
 from plankwise.data.encode import Encoded
 from plankwise.training.stage import Stage
 
@@ -70,9 +71,8 @@ def texts(tmp_path):
 
     def make_stage(name, options, other=None):
         score = {"score": 0.0}
-        return Stage(
-            name, other or train, lambda model: score, tokenizer, options, folder / name, 3, Console(quiet=True)
-        )
+        context = Context(Console(quiet=True), folder, seed=3)
+        return Stage(name, other or train, lambda model: score, tokenizer, options, folder / name, context)
 
     return SimpleNamespace(
         train=train,

@@ -1,95 +1,85 @@
-"""Coins of dropout: the right odds, torch's random state, and torch's own kernel back afterwards."""
+"""Dropout masks drawn fast: the right odds, torch's random state, one model's modules and no others."""
+
+import threading
 
 import pytest
 import torch
-from torch.nn import functional
+from torch import nn
 
-from plankwise.training.dropout import draw_coins, fast_dropout
+from plankwise.training.dropout import FastDropout, draw_kept, draws_one_by_one, fast_dropout
 
 
-def torch_draws():
+@pytest.mark.parametrize("odds", [0.1, 0.5, 0.9])
+def test_entries_are_kept_at_their_odds(odds):
     torch.manual_seed(0)
-    return functional.dropout(torch.ones(1000), 0.5)
+    share = draw_kept(torch.Size((200, 5001)), odds).float().mean().item()
+    assert share == pytest.approx(odds, abs=4 * (odds * (1 - odds) / 1_000_200) ** 0.5 + 2**-17)
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_coins_have_their_odds(p):
+def test_neighbouring_entries_are_independent():
     torch.manual_seed(0)
-    share = draw_coins(torch.empty(200, 5001), p).mean().item()
-    assert share == pytest.approx(p, abs=4 * (p * (1 - p) / 1_000_200) ** 0.5 + 2**-17)
+    kept = draw_kept(torch.Size((1_000_000,)), 0.5).float()
+    for gap in (1, 2, 3, 4):  # four entries are made of one draw
+        assert (kept[:-gap] * kept[gap:]).mean().item() == pytest.approx(0.25, abs=0.003)
 
 
-def test_neighbouring_coins_are_independent():
-    torch.manual_seed(0)
-    coins = draw_coins(torch.empty(1_000_000), 0.5)
-    for gap in (1, 2, 3, 4):  # four coins are made of one draw
-        both = (coins[:-gap] * coins[gap:]).mean().item()
-        assert both == pytest.approx(0.25, abs=0.003)
-
-
-@pytest.mark.parametrize(("p", "value"), [(0.0, 0.0), (1.0, 1.0), (1e-9, 0.0), (1 - 1e-9, 1.0)])
-def test_odds_of_nothing_and_of_certainty(p, value):
-    assert bool((draw_coins(torch.empty(10), p) == value).all())
-
-
-def test_odds_beyond_one_are_refused():
-    with pytest.raises(RuntimeError, match=r"between 0 and 1, but 1\.5"):
-        draw_coins(torch.empty(3), 1.5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.bool, torch.int64])
-def test_coins_fill_any_kind_of_tensor_of_any_layout(dtype):
-    whole = torch.full((4, 6), 2, dtype=torch.float32).to(dtype)
-    draw_coins(whole.t()[::2], 0.5)
-    assert set(whole[:, ::2].float().unique().tolist()) <= {0.0, 1.0}
-    draw_coins(torch.empty(0, dtype=dtype), 0.5)
+def draw(module, seed=0):
+    torch.manual_seed(seed)
+    return module(torch.ones(1000))
 
 
 def test_dropout_keeps_its_expectation_and_is_drawn_from_torchs_random_state():
-    with fast_dropout():
-        first, again = torch_draws(), torch_draws()
-        torch.manual_seed(1)
-        other = functional.dropout(torch.ones(1000), 0.5)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert set(first.unique().tolist()) == {0.0, 2.0}
+    module = FastDropout(0.5)
+    assert torch.equal(draw(module), draw(module))
+    assert not torch.equal(draw(module), draw(module, seed=1))
+    assert set(draw(module).unique().tolist()) == {0.0, 2.0}
 
 
-def test_a_generator_of_ones_own_is_used():
-    with fast_dropout():
-        draws = [torch.empty(100).bernoulli_(0.5, generator=torch.Generator().manual_seed(3)) for _ in range(2)]
-    assert torch.equal(*draws)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(4, 6), (0,), ()])
+def test_any_shape_and_kind_of_number_comes_back_as_it_is(dtype, shape):
+    found = FastDropout(0.25)(torch.ones(shape, dtype=dtype))
+    assert (found.dtype, found.shape) == (dtype, torch.Size(shape))
 
 
-def test_torchs_own_kernel_is_back_afterwards_and_wherever_it_is_asked_for():
-    own = torch_draws()
-    with fast_dropout():
-        assert not torch.equal(torch_draws(), own)
-        with fast_dropout():
-            pass
-        assert not torch.equal(torch_draws(), own)
-        with fast_dropout(on=False):
-            assert torch.equal(torch_draws(), own)
-        assert not torch.equal(torch_draws(), own)
-    assert torch.equal(torch_draws(), own)
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_none_and_all_are_torchs_own(p):
+    assert torch.equal(FastDropout(p)(torch.ones(9)), nn.Dropout(p)(torch.ones(9)))
+
+
+def test_nothing_is_dropped_outside_training():
+    assert torch.equal(FastDropout(0.5).eval()(torch.ones(9)), torch.ones(9))
+
+
+def test_gradients_pass_where_an_entry_is_kept():
+    given = torch.ones(1000, requires_grad=True)
+    found = FastDropout(0.25)(given)
+    found.sum().backward()
+    assert torch.equal(given.grad, found.detach())
+
+
+def test_only_the_models_own_modules_are_changed_and_only_while_it_is_open():
+    inside, outside = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), nn.Dropout(0.5)
+    own, drawn = draw(outside), []
+    with fast_dropout(inside, True):
+        assert type(inside[1]) is FastDropout
+        assert not torch.equal(draw(inside[1]), own)
+        thread = threading.Thread(target=lambda: drawn.append(draw(outside)))
+        thread.start()
+        thread.join()
+    assert torch.equal(drawn[0], own)
+    assert type(inside[1]) is nn.Dropout
 
 
 def test_it_is_closed_by_an_error_too():
-    own = torch_draws()
-    with pytest.raises(ValueError, match="stop"), fast_dropout():
+    module = nn.Sequential(nn.Dropout(0.5))
+    with pytest.raises(ValueError, match="stop"), fast_dropout(module, True):
         raise ValueError("stop")
-    assert torch.equal(torch_draws(), own)
+    assert type(module[0]) is nn.Dropout
 
 
-def test_gradients_pass_where_a_coin_is_one():
-    x = torch.ones(1000, requires_grad=True)
-    with fast_dropout():
-        y = functional.dropout(x, 0.25)
-        y.sum().backward()
-    assert torch.equal(x.grad, y.detach())
-
-
-def test_nothing_is_warned_of(recwarn):
-    with fast_dropout():
-        torch_draws()
-    assert not recwarn.list
+@pytest.mark.parametrize(("switch", "changed"), [(True, True), (False, False), ("auto", draws_one_by_one())])
+def test_the_switch_decides(switch, changed):
+    module = nn.Sequential(nn.Dropout(0.5))
+    with fast_dropout(module, switch):
+        assert (type(module[0]) is FastDropout) == changed

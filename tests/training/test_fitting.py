@@ -5,20 +5,21 @@ import copy
 import pyarrow as pa
 import pytest
 import torch
+from transformers import BartConfig, BartModel
 
 from plankwise.config import FitOptions
 from plankwise.core.chain import find_chains
-from plankwise.core.plan import even_plan, listed_plan
+from plankwise.core.plan import Plan, Slot, even_plan, listed_plan
 from plankwise.core.slot import Pair
 from plankwise.data.batch import sorted_batches, without_labels
 from plankwise.data.encode import encode
 from plankwise.errors import DataError
-from plankwise.training.fitting import add_texts, fit, read_texts, relative_error, squares
-from plankwise.training.ship import build_successors
+from plankwise.models.plans import build_successors
+from plankwise.training.fitting import add_texts, fit, mask_name, read_texts, relative_error, squares
 
 
 def error(pair, mask=None):
-    return relative_error(*squares(pair, {} if mask is None else {"attention_mask": torch.tensor(mask)})).item()
+    return relative_error(*squares(pair, None if mask is None else torch.tensor(mask))).item()
 
 
 def test_the_error_is_what_the_successor_misses_over_what_the_span_moves():
@@ -34,6 +35,12 @@ def test_handing_the_state_through_has_error_1_and_the_span_itself_0():
     before, span = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
     assert error(Pair(before, span, before)) == pytest.approx(1.0)
     assert error(Pair(before, span, span)) == 0.0
+
+
+def test_where_no_state_goes_in_the_error_is_over_what_comes_out():
+    ids, span = torch.tensor([[3, 4]]), torch.tensor([[[3.0, 4.0], [0.0, 5.0]]])
+    successor = torch.tensor([[[3.0, 3.0], [0.0, 5.0]]])
+    assert error(Pair(ids, span, successor)) == pytest.approx(1 / 50)
 
 
 @pytest.fixture
@@ -63,6 +70,22 @@ def test_fitting_lowers_every_successors_error_and_leaves_the_predecessor_as_it_
 def test_copies_of_spans_of_one_block_have_error_0_before_any_step(fitted, bert):
     result, _ = fitted(plan=listed_plan(find_chains(bert), [[0], [1]]), max_steps=1)
     assert result.before == [0.0, 0.0]
+
+
+def test_embeddings_can_be_fitted_too(fitted):
+    result, _ = fitted(plan=Plan((Slot("bert.embeddings"), Slot("bert.encoder.layer", (2, 3)))), max_steps=20)
+    assert result.before[0] == 0.0  # a copy
+    assert result.after[1] < result.before[1]
+
+
+def test_a_decoders_states_are_not_masked_by_the_encoders_mask(texts):
+    sizes = {"d_model": 16, "vocab_size": 50, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2}
+    sizes |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24}
+    model = BartModel(BartConfig(**sizes, pad_token_id=0, bos_token_id=1, eos_token_id=2, forced_eos_token_id=None))
+    plan = listed_plan(find_chains(model), [[0, 1]])
+    mask = {"attention_mask": torch.tensor([[1, 1, 0]]), "decoder_attention_mask": torch.tensor([[1, 0, 0]])}
+    found = {slot.path: mask[mask_name(model, slot.path)].sum().item() for slot in plan.slots}
+    assert found == {"encoder.layers": 2, "decoder.layers": 1}
 
 
 def test_no_label_is_read(fitted, texts):

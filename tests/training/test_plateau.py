@@ -15,6 +15,7 @@ from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import Plateau
 from plankwise.errors import ConfigError
 from plankwise.evaluation.predict import predict
+from plankwise.runtimes.torch import TorchPredictor
 
 
 class Watch(TrainerCallback):
@@ -53,7 +54,7 @@ class Scripted:
 
     def __call__(self, model):
         assert not model.training
-        self.samples.append(model._voyage.sample)
+        self.samples.append(model._hybrid_state.sample)
         return {"score": next(self.scores)}
 
 
@@ -119,7 +120,7 @@ def test_seconds_of_scoring_are_no_training_time(texts, bert, monkeypatch):
         monkeypatch.setattr(f"plankwise.training.{module}.time", clock)
 
     def score(model):
-        clock.now += 100 if model._voyage.sample else 10
+        clock.now += 100 if model._hybrid_state.sample else 10
         return {"score": 1.0}
 
     done = run(texts, bert, Plateau(latest=0.9), score, stage_score=score)
@@ -142,9 +143,9 @@ def real_score(texts):
     labels = torch.tensor(texts.train.dataset["labels"])
 
     def score(model):
-        logits = torch.from_numpy(predict(model, texts.train, texts.tokenizer, batch_size=4))
+        logits = torch.from_numpy(predict(TorchPredictor(model), texts.train, texts.tokenizer, batch_size=4))
         loss = torch.nn.functional.cross_entropy(logits, labels).item()
-        return {"score": TENDENCY[model._voyage.step // 2] + loss / 1000}
+        return {"score": TENDENCY[model._hybrid_state.step // 2] + loss / 1000}
 
     return score
 

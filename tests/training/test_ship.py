@@ -12,7 +12,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 import plankwise
 from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import draw_mask
-from plankwise.errors import ConfigError
+from plankwise.errors import ConfigError, PlanError
 
 
 class Watch(TrainerCallback):
@@ -181,6 +181,16 @@ def test_two_ways_to_say_the_plan_are_refused(bert):
         plankwise.hybrid(bert, successors=2, spans=[[0, 1]])
 
 
+def test_a_pattern_for_one_module_of_ones_own_is_refused_with_the_paths_that_it_stands_for(bert):
+    with pytest.raises(PlanError) as caught:
+        plankwise.hybrid(bert, slots={"bert.encoder.layer.*.attention": torch.nn.Identity()})
+    paths = ", ".join(f"bert.encoder.layer.{index}.attention" for index in range(4))
+    assert str(caught.value) == (
+        f"slots: 'bert.encoder.layer.*.attention' is a pattern, which stands for 4 modules ({paths}), and a module can "
+        "stand in one place only; give one entry for each path, each with a module of its own"
+    )
+
+
 RANK = """
 import json, os, sys, torch
 sys.path.insert(0, sys.argv[2])
@@ -199,7 +209,8 @@ ship = plankwise.hybrid(
     BertForSequenceClassification(config), successors=2, schedule=plankwise.Linear(start=0.1, full_at=0.75), seed=1
 )
 args = TrainingArguments(output_dir=sys.argv[1], per_device_train_batch_size=2, max_steps=8, learning_rate=1e-2, use_cpu=True,
-                         report_to="none", save_strategy="no", disable_tqdm=True, ddp_find_unused_parameters=True)
+                         report_to="none", save_strategy="no", disable_tqdm=True, ddp_find_unused_parameters=True,
+                         gradient_accumulation_steps=2)
 masks = Masks()
 Trainer(model=ship, args=args, train_dataset=Sentences(), callbacks=[ship.callback(), masks]).train()
 sums = {name: value.double().sum().item() for name, value in ship.successor_parameters().items()}

@@ -1,53 +1,15 @@
 """A stage: best weights, early stopping, NaN, exact resume; on a tiny BERT and a plain Encoded set."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 import torch
-from datasets import Dataset
-from rich.console import Console
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizer, TrainerCallback
+from transformers import TrainerCallback
 
 import plankwise
-from plankwise.config import FitOptions
-from plankwise.data.encode import Encoded
 from plankwise.errors import RunError
-from plankwise.training.stage import Stage
-
-
-def make_stage(folder: Path, score=None, **options) -> Stage:
-    vocabulary = folder.parent / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(45))]))
-    generator = torch.Generator().manual_seed(0)
-    lengths = torch.randint(3, 9, (48,), generator=generator).tolist()
-    rows = [torch.randint(5, 50, (length,), generator=generator).tolist() for length in lengths]
-    labels = [row[0] % 2 for row in rows]
-    table = pa.table({"input_ids": rows, "attention_mask": [[1] * n for n in lengths], "labels": labels})
-    scores = iter(range(1, 1000))
-    return Stage(
-        name="stage",
-        train=Encoded(Dataset(table), lengths, 0),
-        score=score or (lambda model: {"score": float(next(scores))}),
-        tokenizer=BertTokenizer(vocab=str(vocabulary)),
-        options=FitOptions(**{"epochs": 3, "batch_size": 8, "learning_rate": 1e-2, **options}),
-        folder=folder,
-        seed=3,
-        console=Console(quiet=True),
-    )
-
-
-def make_bert() -> BertForSequenceClassification:
-    torch.manual_seed(0)
-    return BertForSequenceClassification(
-        BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=32)
-    )
+from stages import make_bert, make_stage
+from workers import kill_when, start, train_stage, wait
 
 
 def test_the_best_weights_on_dev_are_put_back(tmp_path):
@@ -169,48 +131,17 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
         make_stage(tmp_path / "s").run(make_bert())
 
 
-WORKER = """
-import sys, time
-sys.path.insert(0, sys.argv[1])
-from pathlib import Path
-import plankwise
-from safetensors.torch import save_file
-from test_stage import make_bert, make_stage
-
-slow = float(sys.argv[3])
-def score(model):
-    time.sleep(slow)
-    return {"score": float(model.bert.encoder.layer[0].successor.output.dense.weight.detach().double().sum())}
-
-folder = Path(sys.argv[2])
-folder.mkdir(parents=True, exist_ok=True)
-ship = plankwise.hybrid(make_bert(), successors=2, schedule=plankwise.Linear(0.2, 0.6), seed=3, unfreeze="head")
-stage = make_stage(folder / "stage", score, evaluate_every=4, save_every=3)
-result = stage.run(ship, [ship.callback()], settled=lambda: ship.settled)
-save_file({name: value.clone() for name, value in ship.state_dict().items()}, folder / "end.safetensors")
-"""
-
-
-def test_a_stage_killed_at_any_moment_resumes_to_the_very_weights(tmp_path, request):
+def test_a_stage_killed_at_any_moment_resumes_to_the_very_weights(tmp_path):
     from safetensors.torch import load_file
 
-    def start(name, slow):
-        command = [sys.executable, "-c", WORKER, str(request.path.parent), str(tmp_path / name), str(slow)]
-        return subprocess.Popen(command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stdout=subprocess.DEVNULL)
-
-    whole = start("whole", 0)
+    whole = start(train_stage, str(tmp_path / "whole"), 0.0)
     kills = 0
     for mark in ("checkpoint-3", "checkpoint-9", "checkpoint-15"):
-        worker = start("killed", 0.5)
-        while worker.poll() is None and not (tmp_path / "killed" / "stage" / mark).exists():
-            time.sleep(0.01)
-        if worker.poll() is None:
-            worker.send_signal(signal.SIGKILL)
-            kills += 1
-        worker.wait()
+        worker = start(train_stage, str(tmp_path / "killed"), 0.5)
+        kills += kill_when(worker, (tmp_path / "killed" / "stage" / mark).exists)
     assert kills == 3
-    assert start("killed", 0).wait() == 0
-    assert whole.wait() == 0
+    assert wait(start(train_stage, str(tmp_path / "killed"), 0.0)) == 0
+    assert wait(whole) == 0
     ends = [load_file(tmp_path / name / "end.safetensors") for name in ("whole", "killed")]
     assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
     results = [json.loads((tmp_path / name / "stage" / "result.json").read_text()) for name in ("whole", "killed")]
@@ -233,24 +164,85 @@ def test_the_last_block_runs_for_the_first_token_alone_and_learns_the_same(tmp_p
         model = without_dropout(make_bert())
         last = model.bert.encoder.layer[-1]
         seen = widths.setdefault(name, set())
-        last.register_forward_hook(lambda module, given, state: seen.add(state.shape[1]))
+
+        def look(module, given, state):
+            if module.training:
+                seen.add(state.shape[1])
+
+        last.register_forward_hook(look)
         make_stage(tmp_path / name, max_steps=5, learning_rate=1e-3).run(model, **more)
         return model.state_dict()
 
-    narrow, whole = train("narrow"), train("whole", states=True)
+    narrow, whole = train("narrow", reads_first_token=True), train("whole")
     assert widths["narrow"] == {1}
     assert min(widths["whole"]) > 1
     assert all(torch.allclose(value, whole[name], atol=1e-5) for name, value in narrow.items())
 
 
-def test_dropout_is_drawn_fast_while_a_stage_runs_and_by_torch_afterwards(tmp_path, monkeypatch):
-    from plankwise.training import dropout
+@pytest.mark.parametrize("switch", [True, False])
+def test_dropout_is_drawn_fast_while_a_stage_runs_if_it_is_asked_for(tmp_path, switch):
+    model, kinds = make_bert(), set()
+    model.dropout.register_forward_hook(lambda module, given, state: kinds.add(type(module).__name__))
+    make_stage(tmp_path / "s", lambda model: {"score": 1.0}, max_steps=1, fast_dropout=switch).run(model)
+    assert kinds == ({"FastDropout"} if switch else {"Dropout"})
+    assert type(model.dropout).__name__ == "Dropout"
 
-    drawn = []
-    draw = dropout.draw_coins
-    monkeypatch.setattr(dropout, "draw_coins", lambda *args, **kwargs: (drawn.append(1), draw(*args, **kwargs))[1])
-    make_stage(tmp_path / "s", max_steps=2).run(make_bert())
-    assert drawn
-    count = len(drawn)
-    torch.nn.functional.dropout(torch.ones(10))
-    assert len(drawn) == count
+
+def test_a_score_that_is_not_a_number_is_said_at_once(tmp_path):
+    with pytest.raises(RunError, match=r"the score on dev is not a number at step 6; lower training.learning_rate"):
+        make_stage(tmp_path / "s", lambda model: {"score": float("nan")}).run(make_bert())
+
+
+@pytest.mark.parametrize(("batch_size", "accumulation"), [(8, 3), (8, 2), (7, 4)])
+def test_a_step_trains_on_as_many_examples_as_were_asked_for_in_however_many_parts(tmp_path, batch_size, accumulation):
+    seen = []
+    stage = make_stage(tmp_path / "s", batch_size=batch_size, accumulation=accumulation, max_steps=2)
+
+    def loss(model, inputs, rows):
+        seen.append(len(rows))
+        return model(**inputs).loss
+
+    stage.run(make_bert(), loss=loss)
+    assert sum(seen) == 2 * batch_size
+
+
+def test_parts_of_a_step_learn_what_the_whole_step_learns(tmp_path):
+    ends = []
+    for accumulation in (1, 3):
+        model = without_dropout(make_bert())
+        folder = tmp_path / str(accumulation)
+        make_stage(folder, accumulation=accumulation, max_steps=5, learning_rate=1e-3).run(model)
+        ends.append(model.state_dict())
+    assert all(torch.allclose(value, ends[1][name], atol=1e-6) for name, value in ends[0].items())
+
+
+def test_modules_of_a_methods_own_are_trained_beside_the_model_and_resumed_but_are_not_part_of_it(tmp_path):
+    def run(folder, max_steps=6, **options):
+        torch.manual_seed(1)
+        model, own = without_dropout(make_bert()), torch.nn.Linear(2, 2)
+        before = own.weight.detach().clone()
+
+        def loss(model, inputs, rows):
+            return torch.nn.functional.cross_entropy(own(model(**inputs).logits), inputs["labels"])
+
+        stage = make_stage(folder, lambda model: {"score": 1.0}, max_steps=max_steps, save_every=2, **options)
+        result = stage.run(model, loss=loss, modules={"map": own})
+        assert not torch.equal(own.weight, before)
+        return result, own.state_dict()
+
+    result, whole = run(tmp_path / "whole")
+    assert result.steps == 6
+    from safetensors.torch import load_file
+
+    best = load_file(tmp_path / "whole" / "best.safetensors")
+    assert not [name for name in best if name.startswith("map")]
+    assert whole.keys() == {"weight", "bias"}
+
+
+def test_half_precision_works_on_the_cpu_and_leaves_the_model_as_it_was(tmp_path):
+    model = make_bert()
+    before = set(vars(model))
+    result = make_stage(tmp_path / "s", max_steps=2, precision="bfloat16").run(model)
+    assert result.steps == 2
+    assert set(vars(model)) == before
+    assert model(torch.tensor([[5, 6]])).logits.dtype == torch.float32

@@ -1,11 +1,17 @@
 """What the frozen predecessor says of the examples: computed once, in eval mode, in memory or on disk."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
+from plankwise.context import Context
 from plankwise.training import targets as module
 from plankwise.training.targets import Targets, compute_targets, read_logits
+
+CONTEXT = Context(Console(quiet=True), Path())
 
 
 @pytest.fixture
@@ -15,7 +21,7 @@ def dropping_bert(bert):
 
 
 def test_each_example_has_what_the_model_says_of_it_alone(dropping_bert, texts, tmp_path):
-    targets = compute_targets(dropping_bert, texts.train, texts.tokenizer, read_logits, tmp_path)
+    targets = compute_targets(dropping_bert, texts.train, texts.tokenizer, read_logits, tmp_path, CONTEXT)
     rows = torch.tensor([7, 0, 11])
     with torch.no_grad():
         alone = [
@@ -25,9 +31,9 @@ def test_each_example_has_what_the_model_says_of_it_alone(dropping_bert, texts, 
 
 
 def test_more_than_memory_allows_is_kept_on_disk_and_is_the_same(bert, texts, tmp_path, monkeypatch):
-    in_memory = compute_targets(bert, texts.train, texts.tokenizer, read_logits, tmp_path)
+    in_memory = compute_targets(bert, texts.train, texts.tokenizer, read_logits, tmp_path, CONTEXT)
     monkeypatch.setattr(module, "MEMORY_MB", 0)
-    on_disk = compute_targets(bert, texts.train, texts.tokenizer, read_logits, tmp_path)
+    on_disk = compute_targets(bert, texts.train, texts.tokenizer, read_logits, tmp_path, CONTEXT)
     rows = torch.arange(len(texts.train.lengths))
     assert torch.equal(in_memory.take("logits", rows), on_disk.take("logits", rows))
     assert {path.name for path in tmp_path.iterdir()} == {"vocab.txt", "logits.npy"}
@@ -39,3 +45,17 @@ def test_the_record_says_what_keeping_them_saved():
     said = targets.to_json(passes=4.5)
     assert (said["passes_saved"], said["seconds_saved"], said["mb"], said["names"]) == (4, 12.0, 2.0, ["logits"])
     assert targets.to_json(passes=0.5)["passes_saved"] == 0
+
+
+def test_targets_may_have_a_row_for_each_token_and_are_cut_to_the_batch(bert, texts, tmp_path):
+    def read_states(model, inputs):
+        return {"states": model.bert(**inputs).last_hidden_state}
+
+    targets = compute_targets(bert, texts.train, texts.tokenizer, read_states, tmp_path, CONTEXT)
+    longest = int(texts.train.lengths.max())
+    assert targets.arrays["states"].shape == (24, longest, 16)
+    row = int(texts.train.lengths.argmin())
+    with torch.no_grad():
+        alone = bert.eval().bert(torch.tensor([texts.train.dataset[row]["input_ids"]])).last_hidden_state
+    found = targets.take("states", torch.tensor([row]), like=alone)
+    torch.testing.assert_close(found, alone)

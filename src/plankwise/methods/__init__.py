@@ -1,1 +1,11 @@
-"""Ways to train a successor, one file each."""
+"""Ways to compress a predecessor, one file each; `method.name = "kd"` is `methods/kd.py`.
+
+A file offers:
+
+    Options                     what a recipe may say under [method]; its `name` is the file's
+    defaults(section)           by section, the defaults that this method changes elsewhere
+    compress(job, options)      trains in any number of stages, each with its share of the budget: an Outcome
+    reads_logits(options)       optional: whether the predecessor's logits are kept for every training example
+
+See `training/job.py` for what a method is given.
+"""

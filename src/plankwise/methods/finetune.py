@@ -1,4 +1,4 @@
-"""Fine-tuning: of the predecessor, or of the truncated model, the floor that every method must beat.
+"""Fine-tuning: of the predecessor, or of the truncated model, which every method must beat.
 
 Truncation keeps one block per span, started as the plan's `init` says (`first`: the lowest layers, as in Xu et al. 2020), and
 trains everything.
@@ -9,14 +9,14 @@ from typing import Any, Literal
 from pydantic import Field
 from torch import nn
 
-from plankwise import config
 from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import Constant
-from plankwise.methods._job import Job, Outcome
+from plankwise.options import Options as SectionOptions
+from plankwise.training.job import Job, Outcome
 from plankwise.training.ship import launch
 
 
-class Options(config.Options):
+class Options(SectionOptions):
     name: Literal["finetune"] = Field("finetune", description="this method")
 
 
@@ -29,7 +29,7 @@ def compress(job: Job, options: Options) -> Outcome:
     """Truncates the predecessor by the plan and trains all of it on the task's loss."""
     start = job.start()
     truncated = truncate(job, start.successors)
-    return start.outcome(truncated, start.stage("truncated").run(truncated))
+    return start.outcome(truncated, start.stage("truncated").run(truncated, reads_first_token=True))
 
 
 def truncate(job: Job, successors: list[nn.Module]) -> nn.Module:

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from plankwise import config
-from plankwise.methods._job import Job, Outcome
-from plankwise.methods._losses import distilling
 from plankwise.methods.finetune import truncate
+from plankwise.options import Options as SectionOptions
+from plankwise.training.job import Job, Outcome
+from plankwise.training.losses import distilling
 from plankwise.training.targets import read_logits
 
 
-class Options(config.Options):
+class Options(SectionOptions):
     name: Literal["kd"] = Field("kd", description="this method")
     alpha: float = Field(0.5, ge=0, le=1, description="weight of the predecessor's logits; the labels have the rest")
     T: float = Field(5.0, gt=0, description="temperature")
@@ -29,11 +29,16 @@ def defaults(section: dict[str, Any]) -> dict[str, dict]:
     return {"training": {"learning_rate": 1e-4, "warmup_share": 0.1}}
 
 
+def reads_logits(options: Options) -> bool:
+    return True
+
+
 def compress(job: Job, options: Options) -> Outcome:
     """Truncates the predecessor by the plan and trains all of it on labels and logits."""
     start = job.start()
     stage = start.stage("kd")
     targets = stage.targets(job.predecessor, read_logits)
     student = truncate(job, start.successors)
-    result = stage.run(student, objective=distilling(targets, options.alpha, options.T, options.reduction))
+    loss = distilling(targets, options.alpha, options.T, options.reduction)
+    result = stage.run(student, loss=loss, reads_first_token=True)
     return start.outcome(student, result, targets=targets.to_json(stage.passes))

@@ -12,19 +12,19 @@ from pydantic import Field
 from torch import nn
 from transformers import TrainerCallback
 
-from plankwise import config
 from plankwise.core.plan import Plan
 from plankwise.core.schedule import draw_mask
 from plankwise.core.slot import StandIn, state_given, state_of
 from plankwise.data.batch import sorted_batches
 from plankwise.errors import PlanError
-from plankwise.methods._job import Job, Outcome, Start
 from plankwise.methods.finetune import truncate
-from plankwise.training.ship import build_successors
+from plankwise.models.plans import build_successors
+from plankwise.options import Options as SectionOptions
+from plankwise.training.job import Job, Outcome, Start
 from plankwise.training.stage import Stage
 
 
-class Options(config.Options):
+class Options(SectionOptions):
     name: Literal["layerdrop"] = Field("layerdrop", description="this method")
     p: float = Field(0.5, ge=0, lt=1, description="probability that a step leaves a block out")
 
@@ -43,10 +43,10 @@ def compress(job: Job, options: Options) -> Outcome:
     for path, droppable in blocks.items():
         job.predecessor.set_submodule(path, droppable.block)
     successors = build_successors(job.predecessor, job.plan, init="lower", seed=job.seed)
-    return Start(job, successors).outcome(truncate(job, successors), result)
+    return Start(job, successors).outcome(truncate(job, successors), result, init="lower")
 
 
-class Chain:
+class ChainState:
     """What the blocks of one chain share: what a block returns beside its state, as the latest that ran returned it."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Chain:
 class Droppable(StandIn):
     """A block that is left out when `dropped` in training, and outside of it unless it is `kept` for the successor."""
 
-    def __init__(self, block: nn.Module, chain: Chain, *, kept: bool, first: bool) -> None:
+    def __init__(self, block: nn.Module, chain: ChainState, *, kept: bool, first: bool) -> None:
         super().__init__(block)
         self.chain = chain
         self.kept = kept
@@ -108,13 +108,13 @@ def install(model: nn.Module, plan: Plan) -> dict[str, Droppable]:
         PlanError: a slot is no span of blocks.
     """
     blocks: dict[str, Droppable] = {}
-    chains: dict[str, Chain] = {}
+    chains: dict[str, ChainState] = {}
     for slot in plan.slots:
         if not slot.span:
             raise PlanError(
                 f"method layerdrop leaves blocks of a chain out, and slot {slot} is none; give successors or spans"
             )
-        chain = chains.setdefault(slot.path, Chain())
+        chain = chains.setdefault(slot.path, ChainState())
         for index, path in zip(slot.span, slot.places, strict=True):
             kept = index == slot.span[0]
             blocks[path] = Droppable(model.get_submodule(path), chain, kept=kept, first=not _before(chain, blocks))
@@ -122,7 +122,7 @@ def install(model: nn.Module, plan: Plan) -> dict[str, Droppable]:
     return blocks
 
 
-def _before(chain: Chain, blocks: dict[str, Droppable]) -> bool:
+def _before(chain: ChainState, blocks: dict[str, Droppable]) -> bool:
     return any(block.chain is chain for block in blocks.values())
 
 

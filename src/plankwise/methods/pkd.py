@@ -10,17 +10,18 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from plankwise import config
 from plankwise.core.plan import Plan
 from plankwise.core.taps import tapped
 from plankwise.errors import PlanError
-from plankwise.methods._job import Job, Outcome
-from plankwise.methods._losses import distilling, pt_loss
 from plankwise.methods.finetune import truncate
-from plankwise.training.targets import Read
+from plankwise.options import Options as SectionOptions
+from plankwise.task_kinds import Loss
+from plankwise.training.job import Job, Outcome
+from plankwise.training.losses import distilling, pt_loss
+from plankwise.training.targets import Read, Targets
 
 
-class Options(config.Options):
+class Options(SectionOptions):
     name: Literal["pkd"] = Field("pkd", description="this method")
     alpha: float = Field(0.5, ge=0, le=1, description="weight of the predecessor's logits; the labels have the rest")
     beta: float = Field(
@@ -41,6 +42,10 @@ def defaults(section: dict[str, Any]) -> dict[str, dict]:
     return {"training": {"learning_rate": 1e-4, "warmup_share": 0.1}}
 
 
+def reads_logits(options: Options) -> bool:
+    return True
+
+
 def compress(job: Job, options: Options) -> Outcome:
     """Truncates the predecessor by the plan and trains all of it on labels, logits and states."""
     theirs, ours = match_layers(job.predecessor, job.plan, options.layers)
@@ -48,18 +53,25 @@ def compress(job: Job, options: Options) -> Outcome:
     stage = start.stage("pkd")
     cls_id = stage.tokenizer.cls_token_id
     with tapped(job.predecessor, theirs) as states:
-        targets = stage.targets(job.predecessor, _reading(states, theirs, cls_id))
+        targets = stage.targets(job.predecessor, reading(states, theirs, cls_id))
     student = truncate(job, start.successors)
-    logits = distilling(targets, options.alpha, options.T, options.reduction)
     with tapped(student, ours) as states:
-
-        def objective(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
-            loss = logits(model, inputs, rows)
-            found = _gather(states, ours, inputs, cls_id)
-            return loss + options.beta * pt_loss(found, targets.take("states", rows), normalise=options.normalise)
-
-        result = stage.run(student, objective=objective)
+        result = stage.run(student, loss=patient_loss(states, ours, targets, cls_id, options))
     return start.outcome(student, result, targets=targets.to_json(stage.passes))
+
+
+def patient_loss(
+    states: dict[str, torch.Tensor], paths: list[str], targets: Targets, cls_id: int | None, options: Options
+) -> Loss:
+    """The loss above; `states` are those after the student's blocks at `paths` in the latest pass."""
+    logits = distilling(targets, options.alpha, options.T, options.reduction)
+
+    def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+        distilled = logits(model, inputs, rows)
+        found = _gather(states, paths, inputs, cls_id)
+        return distilled + options.beta * pt_loss(found, targets.take("states", rows), normalise=options.normalise)
+
+    return loss
 
 
 def match_layers(model: nn.Module, plan: Plan, layers: str) -> tuple[list[str], list[str]]:
@@ -88,7 +100,7 @@ def match_layers(model: nn.Module, plan: Plan, layers: str) -> tuple[list[str], 
     return theirs, ours
 
 
-def _reading(states: dict[str, torch.Tensor], paths: list[str], cls_id: int | None) -> Read:
+def reading(states: dict[str, torch.Tensor], paths: list[str], cls_id: int | None) -> Read:
     def read(model: nn.Module, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         logits = model(**inputs).logits
         return {"logits": logits, "states": _gather(states, paths, inputs, cls_id)}

@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
-from plankwise import config
 from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import Linear, Plateau, Schedule, describe_schedule, make_schedule
-from plankwise.methods._job import Job, Outcome
-from plankwise.methods._losses import distilling
+from plankwise.options import Options as SectionOptions
+from plankwise.training.job import Job, Outcome
+from plankwise.training.losses import distilling
 from plankwise.training.ship import Ship, Unfreeze, launch
 from plankwise.training.targets import read_logits
 
@@ -44,7 +44,7 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-class Options(config.Options):
+class Options(SectionOptions):
     name: Literal["replacing"] = Field("replacing", description="this method")
     mode: Literal["clean", "reference"] = Field(
         "clean", description="what the method means, or what its published code does; sets the keys below together"
@@ -82,6 +82,10 @@ def defaults(section: dict[str, Any]) -> dict[str, dict]:
     return {"training": {"learning_rate": 2e-4}}
 
 
+def reads_logits(options: Options) -> bool:
+    return options.alpha > 0
+
+
 def _bin_masks(ship: Ship, steps: int) -> list[dict]:
     """How often each slot was replaced, over at most BINS runs of steps."""
     width = max(1, math.ceil(steps / BINS))
@@ -112,7 +116,8 @@ def compress(job: Job, options: Options) -> Outcome:
     result = stage.run(
         ship,
         [ship.callback(stage.score)],
-        objective=distilling(targets, options.alpha, options.T) if targets else None,
+        loss=distilling(targets, options.alpha, options.T) if targets else None,
+        reads_first_token=True,
         settled=lambda: ship.settled,
         describe=lambda: f"rate {ship.rate:.2f}  ",
     )

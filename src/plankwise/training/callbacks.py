@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,9 @@ class BestKeeper(TrainerCallback, ExportableState):
         score = metrics["eval_score"]
         if score > self.score:
             self.score, self.step, self.seconds_to_best, self.misses = score, state.global_step, self.seconds, 0
-            with whole_file(self.file) as part:
-                save_weights(trained_tensors(kwargs["model"], self.trained), part)
+            if args.should_save:
+                with whole_file(self.file) as part:
+                    save_weights(trained_tensors(kwargs["model"], self.trained), part)
         elif self.settled():
             self.misses += 1
             if self.patience is not None and self.misses >= self.patience:
@@ -83,13 +85,27 @@ class BestKeeper(TrainerCallback, ExportableState):
         load_weights(model, self.file)
 
 
+@dataclass(frozen=True)
+class Show:
+    """How a score is told while training goes on."""
+
+    key: str = "score"  # of the metrics
+    name: str = ""
+    digits: int = 3
+
+    def __call__(self, metrics: dict[str, float]) -> str:
+        name = f"{self.name} " if self.name else ""
+        return f"{name}{metrics[f'eval_{self.key}']:.{self.digits}f}"
+
+
 class ProgressShower(TrainerCallback):
     """A bar on a terminal; elsewhere a line per evaluation."""
 
-    def __init__(self, name: str, console: Console, describe: Callable[[], str] = lambda: "") -> None:
+    def __init__(self, name: str, console: Console, describe: Callable[[], str], show: Show) -> None:
         self.name = name
         self.console = console
         self.describe = describe
+        self.show = show
         self.bar: Progress | None = None
         self.status = ""
 
@@ -111,10 +127,7 @@ class ProgressShower(TrainerCallback):
             self.loss = f"loss {float(logs['loss']):.3f}"
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        metrics = kwargs["metrics"]
-        perplexity = metrics.get("eval_perplexity")
-        found = f"{metrics['eval_score']:.3f}" if perplexity is None else f"perplexity {perplexity:.2f}"
-        self.status = f"{getattr(self, 'loss', '')}  dev {found}"
+        self.status = f"{getattr(self, 'loss', '')}  dev {self.show(kwargs['metrics'])}"
         if self.bar is None:
             self.console.print(
                 f"{self.name}: step {state.global_step}/{state.max_steps}  {self.describe()}{self.status}"

@@ -14,7 +14,7 @@ from torch import nn
 from plankwise.errors import RunError
 from plankwise.files import explain_full_disk
 
-WEIGHTS, OPTIMISER, STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
+WEIGHTS, MODULES, OPTIMISER, STATE = "weights.safetensors", "modules.safetensors", "optimiser.safetensors", "state.json"
 
 
 def trained_tensors(model: nn.Module, names: set[str]) -> dict[str, torch.Tensor]:

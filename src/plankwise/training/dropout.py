@@ -1,56 +1,57 @@
-"""Dropout's coins, drawn faster on the CPU.
+"""Dropout masks drawn faster on the CPU, in the modules of one model.
 
-Where torch has no vector library for it (on all but Intel's processors) it draws each coin of a dropout mask by itself, on one
-thread, which was up to a seventh of a training step. Here 64 random bits make four coins.
+Where torch has no vector library for it (on all but Intel's processors) it draws each entry of a mask by itself, on one thread,
+which was up to a seventh of a training step. Here 64 random bits make four entries. Only `nn.Dropout` modules are concerned:
+dropout inside attention is torch's own.
 """
 
-import warnings
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
 
 import torch
+from torch import nn
 
-BITS = 16  # of chance a coin: its odds are right to 1 in 65,536
-OPERATOR = "bernoulli_.float"
+BITS = 16  # of chance an entry: its odds are right to 1 in 65,536
 
-_library: torch.library.Library | None = None  # what holds torch's kernel replaced
+
+class FastDropout(nn.Dropout):
+    """What an `nn.Dropout` is while a stage trains; other devices and in-place dropout are torch's."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if not self.training or not 0 < self.p < 1 or self.inplace or input.device.type != "cpu":
+            return super().forward(input)
+        return input * draw_kept(input.shape, 1 - self.p).to(input.dtype).mul_(1 / (1 - self.p))
+
+
+def draw_kept(shape: torch.Size, odds: float) -> torch.Tensor:
+    """Which entries are kept, each at these odds, from torch's own random state."""
+    count = shape.numel()
+    words = torch.empty(-(-count * BITS // 64), dtype=torch.int64)
+    words.random_(-(2**63), None)
+    return (words.view(torch.int16)[:count] < round(odds * 2**BITS) - 2 ** (BITS - 1)).view(shape)
 
 
 @contextmanager
-def fast_dropout(on: bool = True) -> Iterator[None]:
-    """While open, every dropout mask on the CPU is drawn by `draw_coins`; with `on` False, by torch again."""
-    before = _library is not None
-    _switch(on)
+def fast_dropout(model: nn.Module, switch: Literal["auto"] | bool) -> Iterator[None]:
+    """While open, the model's dropout modules draw their masks this way; "auto": where torch draws entries one by one."""
+    on = draws_one_by_one() if switch == "auto" else switch
+    changed = [module for module in model.modules() if type(module) is nn.Dropout] if on else []
+    for module in changed:
+        module.__class__ = FastDropout
     try:
         yield
     finally:
-        _switch(before)
+        for module in changed:
+            module.__class__ = nn.Dropout
 
 
-def _switch(on: bool) -> None:
-    global _library
-    if on and _library is None:
-        _library = torch.library.Library("aten", "IMPL")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch says that a kernel of its own is replaced, which is meant
-            _library.impl(OPERATOR, draw_coins, "CPU")
-    elif not on and _library is not None:
-        _library._destroy()
-        _library = None
-
-
-def draw_coins(out: torch.Tensor, p: float = 0.5, *, generator: torch.Generator | None = None) -> torch.Tensor:
-    """Fills `out` with ones at odds p and with zeros, from torch's own random state.
-
-    Raises:
-        RuntimeError: p is not between 0 and 1.
-    """
-    if not 0 <= p <= 1:
-        raise RuntimeError(f"the odds of a coin are between 0 and 1, but {p} was given")
-    ones = round(p * 2**BITS)
-    if ones in (0, 2**BITS):
-        return out.fill_(ones > 0)
-    words = torch.empty(-(-out.numel() * BITS // 64), dtype=torch.int64)
-    words.random_(-(2**63), None, generator=generator)
-    coins = words.view(torch.int16)[: out.numel()].view(out.shape)
-    return out.copy_(coins < ones - 2 ** (BITS - 1))
+@functools.cache
+def draws_one_by_one() -> bool:
+    """Whether torch has no fast way of its own here: it has one through MKL on Intel's processors."""
+    try:
+        return "GenuineIntel" not in Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:
+        return False

@@ -1,12 +1,14 @@
 """The fitted start, after LIT (Koratana et al. 2019): each successor learns its own span before any coin is tossed.
 
 The frozen predecessor runs on the training texts; each successor is given its span's input and learns its span's output, by
-||scc(x) − prd(x)||² / ||prd(x) − x||² over the tokens that are not padding. No label is read. A successor that hands its input
+||scc(x) − prd(x)||² a text over the tokens that are not padding, divided by what ||prd(x) − x||² is for a held-out text on average,
+so that it is a mean over texts however a step is divided. No label is read. A successor that hands its input
 through has error 1, the span itself 0. All are fitted at once: their losses share nothing but one pass of the predecessor. Its
 states are not kept from one epoch to the next: in a third of a short run most texts are seen once.
 """
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from plankwise.core.slot import Pair, Replaceable
 from plankwise.data.batch import sorted_batches, without_labels
 from plankwise.data.encode import Encoded, encode
 from plankwise.errors import DataError
+from plankwise.training.callbacks import Show
 from plankwise.training.ship import launch
 from plankwise.training.stage import Stage, StageResult
 
@@ -54,37 +57,63 @@ def fit(predecessor: nn.Module, plan: Plan, successors: list[nn.Module], stage: 
         plan,
         successors,
         Constant(rate=1),
-        seed=stage.seed,
+        seed=stage.context.seed,
         unfreeze="nothing",
         rules=Rules(skip=False),
     )
     ship.begin(num_steps=1)
     held_out = _head(held_out, HELD_OUT)
+    masks = [mask_name(predecessor, slot.path) for slot in plan.slots]
 
-    def objective(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+    def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
         model(**inputs)
-        return torch.stack([relative_error(*squares(slot.pair, inputs)) for slot in slots]).mean()  # type: ignore[arg-type]
+        missed = torch.stack([missed for missed, _ in _all_squares(slots, masks, inputs)])
+        return (missed / len(rows) / moved.to(missed.device)).mean()
+
+    def measure() -> tuple[torch.Tensor, torch.Tensor]:
+        return stage.context.on_main(lambda: measure_squares(ship, slots, masks, held_out, stage.tokenizer))
 
     def errors() -> list[float]:
-        return measure_errors(ship, slots, held_out, stage.tokenizer)
+        return relative_error(*measure()).tolist()
 
     with ship.paired() as slots:
-        before = errors()
+        missed, moved = measure()
+        before = relative_error(missed, moved).tolist()
+        moved = (moved / len(held_out.lengths)).clamp_min(torch.finfo(torch.float32).tiny)
         only_texts = replace(
             stage,
             train=without_labels(stage.train),
             score=lambda model: {"score": -float(np.mean(errors()))},
             collate=None,
+            loss=None,
+            show=Show(),
         )
-        result = only_texts.run(ship, objective=objective, states=True)
+        result = only_texts.run(ship, loss=loss)
         return Fit(result, len(stage.train.lengths), before, errors())
 
 
-def squares(pair: Pair, inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """||scc(x) − prd(x)||² and ||prd(x) − x||², each summed over the tokens that are not padding."""
+def mask_name(model: nn.Module, path: str) -> str:
+    """The input that says which of the states at a path are padding: a decoder's are not the encoder's."""
+    two_sides = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+    return "decoder_attention_mask" if two_sides and "decoder" in path.split(".") else "attention_mask"
+
+
+def _all_squares(
+    slots: list[Replaceable], masks: list[str], inputs: Any
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    for slot, name in zip(slots, masks, strict=True):
+        assert slot.pair is not None
+        yield squares(slot.pair, inputs.get(name))
+
+
+def squares(pair: Pair, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """||scc(x) − prd(x)||² and ||prd(x) − x||², each summed over the tokens that are not padding.
+
+    Where x is not a state (token ids, at the embeddings), the second is ||prd(x)||².
+    """
     missed = (pair.successor - pair.span).float().square().sum(-1)
-    moved = (pair.span - pair.before).float().square().sum(-1)
-    mask = inputs.get("attention_mask")
+    is_state = pair.before.is_floating_point() and pair.before.shape == pair.span.shape
+    moved = ((pair.span - pair.before) if is_state else pair.span).float().square().sum(-1)
     if mask is not None and mask.shape == missed.shape:
         missed, moved = missed * mask, moved * mask
     return missed.sum(), moved.sum()
@@ -94,8 +123,10 @@ def relative_error(missed: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
     return missed / moved.clamp_min(torch.finfo(torch.float32).tiny)
 
 
-def measure_errors(ship: Any, slots: list[Replaceable], texts: Encoded, tokenizer: Any) -> list[float]:
-    """Each slot's relative error over all texts, in eval mode."""
+def measure_squares(
+    ship: Any, slots: list[Replaceable], masks: list[str], texts: Encoded, tokenizer: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """For each slot both squares summed over all texts, in eval mode."""
     ship.eval()
     device = next(ship.parameters()).device
     totals = torch.zeros(len(slots), 2)
@@ -103,8 +134,9 @@ def measure_errors(ship: Any, slots: list[Replaceable], texts: Encoded, tokenize
         for _, batch in sorted_batches(texts, tokenizer, batch_size=64):
             inputs = batch.to(device)
             ship(**inputs)
-            totals += torch.stack([torch.stack(squares(slot.pair, inputs)) for slot in slots]).cpu()  # type: ignore[arg-type]
-    return relative_error(*totals.T).tolist()
+            totals += torch.stack([torch.stack(found) for found in _all_squares(slots, masks, inputs)]).cpu()
+    missed, moved = totals.T.clone()
+    return missed, moved
 
 
 def read_texts(path: str) -> list[str]:

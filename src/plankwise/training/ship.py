@@ -5,21 +5,21 @@ Trainer(model=ship, args=args, train_dataset=train, callbacks=[ship.callback()])
 ship.collapse().save_pretrained("successor")
 """
 
-import copy
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
+import torch
 from torch import nn
 from transformers import TrainerCallback
 
-from plankwise.core.chain import Chain, find_chains
 from plankwise.core.hybrid import Hybrid, Rules, install
 from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, listed_plan, match_paths
 from plankwise.core.schedule import Linear, Plateau, Schedule
 from plankwise.errors import ConfigError, PlanError
-from plankwise.families._rule import calm, chains_of, group_parameters, rebuild
-from plankwise.kinds import load_kind
+from plankwise.families import chains_of, disable_layerdrop, group_parameters
+from plankwise.models.plans import build_successors, take_out
+from plankwise.parts import OWN
 
 Unfreeze = Literal["nothing", "head", "embeddings", "all"]
 
@@ -45,9 +45,7 @@ class Ship(Hybrid):
 
     def collapse(self) -> nn.Module:
         """The successor alone, as a new model of the predecessor's class; the hybrid stays as it is."""
-        lengths = {slot.path: len(self.get_submodule(slot.path)) for slot in self.plan.slots if slot.span}  # type: ignore[arg-type]
-        successor = super().collapse()
-        return rebuild(successor, self.plan, lengths) if lengths and hasattr(successor, "config") else successor
+        return take_out(self)
 
 
 class ReplacingCallback(TrainerCallback):
@@ -60,6 +58,7 @@ class ReplacingCallback(TrainerCallback):
     def __init__(self, ship: Ship, score: Callable[[nn.Module], dict[str, float]] | None = None) -> None:
         self.ship = ship
         self.score = score
+        self.scaler_before: dict[str, Any] | None = None  # a scaler's state while a step without gradients is taken
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if isinstance(self.ship.schedule, Plateau) and self.score is None:
@@ -74,11 +73,19 @@ class ReplacingCallback(TrainerCallback):
         self.ship.set_step(state.global_step)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        optimizer = kwargs["optimizer"]
+        if (scaler := getattr(optimizer, "scaler", None)) is not None:
+            self.scaler_before = _record_no_overflow(scaler, optimizer.optimizer)
         if self.ship.rules.idle_momentum:
-            moved = kwargs["optimizer"].state
+            moved = optimizer.state
             for parameter in self.ship.successor_parameters().values():
                 if parameter.grad is None and parameter in moved:
                     parameter.grad = parameter.new_zeros(parameter.shape)
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.scaler_before is not None:
+            kwargs["optimizer"].scaler.load_state_dict(self.scaler_before)
+            self.scaler_before = None
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         step, schedule = state.global_step, self.ship.schedule
@@ -108,6 +115,25 @@ class ReplacingCallback(TrainerCallback):
             state.log_history[-1].update(extra)
 
 
+def _record_no_overflow(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> dict[str, Any] | None:
+    """Lets a gradient scaler take a step in which no parameter has a gradient; its state before, or None if there are gradients.
+
+    A Trainer in float16 has by then unscaled the gradients. Where there are none, as in a skipped step, the scaler has checked none
+    for overflow and would refuse the step. So one parameter gets a gradient of zeros for as long as the check takes; the optimiser
+    then finds no gradient at all and moves nothing, neither by momentum nor by weight decay. The step would still count towards
+    the scale's growth: give the state back to the scaler once it is over.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if any(parameter.grad is not None for parameter in parameters):
+        return None
+    before = scaler.state_dict()
+    scaler.update(scaler.get_scale())  # the scale that it has: this only takes back the check that found nothing
+    parameters[0].grad = torch.zeros_like(parameters[0])
+    scaler.unscale_(optimizer)
+    parameters[0].grad = None
+    return before
+
+
 def hybrid(
     model: nn.Module,
     successors: int | None = None,
@@ -125,7 +151,7 @@ def hybrid(
     """Installs slots in a trained model, which becomes the hybrid (in place), frozen but for the successors.
 
     Say the plan in one way: `successors` even spans per chain (half the blocks by default), listed `spans`, or `slots`: modules
-    of your own by the path of the module that each replaces. `unfreeze` names what else is trained once the rate is 1.
+    of your own, each by the path of the one module that it replaces. `unfreeze` names what else is trained once the rate is 1.
 
     Raises:
         PlanError: the plan does not fit the model.
@@ -134,13 +160,25 @@ def hybrid(
         raise ConfigError("successors, spans and slots say the same thing in different ways; give one of them")
     if slots is not None:
         for path in slots:
-            match_paths(model, path)
-        plan, built = checked_plan([Slot(path, part="own") for path in slots], []), list(slots.values())
+            _check_one_module(path, match_paths(model, path))
+        plan, built = checked_plan([Slot(path, part=OWN) for path in slots], []), list(slots.values())
     else:
         found = chains_of(model, chains)
         plan = even_plan(found, successors, part) if spans is None else listed_plan(found, spans, part)
         built = build_successors(model, plan, init=init, seed=seed)
     return launch(model, plan, built, schedule or Linear(), seed=seed, unfreeze=unfreeze, rules=rules or Rules())
+
+
+def _check_one_module(path: str, matches: list[str]) -> None:
+    if matches != [path]:
+        raise PlanError(
+            f"slots: {path!r} is a pattern, which stands for {len(matches)} modules ({_shorten(matches)}), and a module can "
+            "stand in one place only; give one entry for each path, each with a module of its own"
+        )
+
+
+def _shorten(paths: list[str], most: int = 4) -> str:
+    return ", ".join(paths if len(paths) <= most else [*paths[: most - 1], "...", paths[-1]])
 
 
 def launch(
@@ -154,7 +192,7 @@ def launch(
     rules: Rules,
 ) -> Ship:
     """The hybrid of a plan whose successors have been built."""
-    calm(model)
+    disable_layerdrop(model)
     inside = {slot.path for slot in plan.slots if slot.span}
     places = tuple(f"{place}." for slot in plan.slots for place in slot.places)
     groups = group_parameters(model, inside or {slot.path for slot in plan.slots})
@@ -167,50 +205,3 @@ def launch(
     ship = install(model, plan, successors, schedule, seed=seed, rules=merged, kind=Ship)
     assert isinstance(ship, Ship)
     return ship
-
-
-def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int) -> list[nn.Module]:
-    """One successor per slot, each made by its part."""
-    built: dict[Slot, nn.Module] = {}
-    for part in dict.fromkeys(slot.part for slot in plan.slots):
-        wanted = [slot for slot in plan.slots if slot.part == part]
-        module = load_kind("parts", part, key="plan.part")
-        built.update(zip(wanted, module.build(model, wanted, init=init, seed=seed), strict=True))
-    return [built[slot] for slot in plan.slots]
-
-
-def try_plan(model: nn.Module, plan: Plan, *, init: str, seed: int) -> None:
-    """Builds, installs and collapses on a copy that is thrown away: what does not fit is found before any training.
-
-    Raises:
-        PlanError: a part cannot be built, or the family's config cannot describe the successor.
-    """
-    model = copy.deepcopy(model)
-    successors = build_successors(model, plan, init=init, seed=seed)
-    launch(model, plan, successors, Linear(), seed=seed, unfreeze="nothing", rules=Rules()).collapse()
-
-
-def make_plan(model: nn.Module, options: Any) -> Plan:
-    """The plan that a config's [plan] section asks for.
-
-    Raises:
-        PlanError: it does not fit the model.
-    """
-    if options.slots is None:
-        found = chains_of(model, options.chains)
-        if options.spans is not None:
-            return listed_plan(found, options.spans, options.part)
-        return even_plan(found, options.successors, options.part)
-    slots: list[Slot] = []
-    for wanted in options.slots:
-        part = wanted.part or options.part
-        paths = match_paths(model, wanted.path)
-        slots += [Slot(path, tuple(wanted.span or ()), part) for path in paths]
-    return checked_plan(slots, _chains_or_none(model))
-
-
-def _chains_or_none(model: nn.Module) -> list[Chain]:
-    try:
-        return find_chains(model)
-    except PlanError:
-        return []

@@ -5,28 +5,29 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from torch import nn
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
 
 from plankwise.config import FitOptions
-from plankwise.data.batch import LengthSampler, plain_collator
-from plankwise.data.encode import Blocks, Encoded
-from plankwise.families._first_token import first_token_only
-from plankwise.families._quiet import quiet
+from plankwise.context import Context
+from plankwise.data.batch import examples_of, plain_collator
+from plankwise.data.encode import ROW, Encoded, TokenSequences
 from plankwise.files import write_text
-from plankwise.training.callbacks import BEST, BestKeeper, ProgressShower
+from plankwise.models.quiet import quiet
+from plankwise.task_kinds import Collate, Loss
+from plankwise.training.batches import StepBatches
+from plankwise.training.callbacks import BEST, BestKeeper, ProgressShower, Show
 from plankwise.training.checkpoint import list_checkpoints, load_weights
 from plankwise.training.dropout import fast_dropout
+from plankwise.training.first_token import first_token_only
+from plankwise.training.interruption import InterruptedRunError, requested, stopping_after_a_step
 from plankwise.training.targets import Read, Targets, compute_targets
-from plankwise.training.trainer import Numbered, Objective, Score, StageTrainer
-
-Collate = Callable[[Callable[[], int]], Callable[[list[dict]], Any]]  # given how to ask for the epoch, makes batches
+from plankwise.training.trainer import Score, StageTrainer
 
 
 @dataclass(frozen=True)
@@ -53,49 +54,57 @@ class Stage:
     tokenizer: Any
     options: FitOptions
     folder: Path  # for this stage's checkpoints
-    seed: int
-    console: Console
-    objective: Objective | None = None  # the task's loss, if not the model's own
+    context: Context
+    loss: Loss | None = None  # the task's, if not the model's own
     collate: Collate | None = None  # how batches are made, if not by padding alone
+    show: Show = field(default_factory=Show)  # how a score is told
+
+    def with_steps(self, steps: int, **options: Any) -> "Stage":
+        """The same for so many steps, with other options."""
+        return replace(self, options=self.options.model_copy(update={"max_steps": steps, **options}))
 
     def run(
         self,
         model: nn.Module,
         callbacks: list[TrainerCallback] | None = None,
         *,
-        objective: Objective | None = None,
-        states: bool = False,
+        loss: Loss | None = None,
+        modules: dict[str, nn.Module] | None = None,
+        reads_first_token: bool = False,
         settled: Callable[[], bool] = lambda: True,
         describe: Callable[[], str] = lambda: "",
     ) -> StageResult:
-        """Trains the model in place; goes on from the folder's last checkpoint if there is one.
+        """Trains what requires gradients in the model and puts the best weights back; goes on where an earlier call was stopped.
 
-        The loss is the task's, or `objective(model, inputs, rows)`: the mean over a batch, whose examples stand at `rows` of the
-        training set. `states`: it reads what the last block makes of every token, not the model's outputs alone.
+        `loss`: the stage's own, instead of the task's. `modules` are trained beside the model, for the loss to use, and thrown
+        away. `reads_first_token`: the loss reads nothing but the model's outputs, so that of a classifier that reads the first
+        token alone the last block need not compute the others.
 
         Raises:
-            RunError: the loss is no number, a checkpoint is damaged, or the disk is full.
+            RunError: the loss or the score is not a number, a checkpoint is damaged, or the disk is full.
+            InterruptedRunError: the run was told to stop.
         """
         trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-        done = self.folder / "result.json"
-        if done.exists():
+        if self._result_file.exists():
             load_weights(model, self.folder / BEST)
-            return StageResult(**json.loads(done.read_text("utf-8")))
-        set_seed(self.seed)
-        objective = objective or self.objective
-        sampler = LengthSampler(self.train.lengths, self.options.batch_size, self.seed)
-        collate = self.collate and self.collate(lambda: sampler.epoch)
+            return StageResult(**json.loads(self._result_file.read_text("utf-8")))
+        set_seed(self.context.seed)
+        batches = self.batches()
         keeper = BestKeeper(self.folder, trained, self._evaluate_every, self.options.early_stopping, settled)
-        shower = ProgressShower(self.name, self.console, describe)
+        shower = ProgressShower(self.name, self.context.console, describe, self.show)
         trainer = StageTrainer(
-            sampler=sampler,
+            context=self.context,
+            batches=batches,
             score=_timed(self.score),
             trained=trained,
-            objective=objective,
+            loss=loss or self.loss,
+            modules=nn.ModuleDict(modules or {}),
+            # What makes batches of token sequences, or a kind's own, reads more than the model does.
+            prune_columns=self.collate is None and not isinstance(self.train, TokenSequences),
             model=model,
-            args=self._arguments(),
-            train_dataset=self.train.dataset if objective is None else Numbered(self.train.dataset),
-            data_collator=collate or plain_collator(self.train, self.tokenizer),
+            args=self.arguments(),
+            train_dataset=self.train.dataset,
+            data_collator=self.collator(lambda: batches.epoch),
             callbacks=[*(callbacks or []), keeper, shower],
         )
         trainer.remove_callback(PrinterCallback)
@@ -103,15 +112,21 @@ class Stage:
         handler = trainer.callback_handler
         own = callbacks or []
         handler.callbacks = [*own, *(callback for callback in handler.callbacks if callback not in own)]
+        with quiet(), _unwrapped_afterwards(model), self.shortcuts(model, reads_first_token=reads_first_token):
+            return self.execute(trainer, keeper, shower)
+
+    def execute(self, trainer: StageTrainer, keeper: BestKeeper, shower: ProgressShower) -> StageResult:
+        """Trains what `run` has set up, from the last checkpoint if there is one, and puts the best weights back."""
         last = list_checkpoints(self.folder)
-        with quiet(), lean(model, states=states):
+        with stopping_after_a_step():
             if last:
                 keeper.restore(_callback_state(last[-1]))
             try:
                 trainer.train(resume_from_checkpoint=str(last[-1]) if last else None)
             finally:
                 shower.stop()
-        keeper.take_best(model)
+        self.context.wait()
+        keeper.take_best(trainer.model)
         state = trainer.state
         result = StageResult(
             name=self.name,
@@ -123,23 +138,65 @@ class Stage:
             best_score=keeper.score,
             history=[entry for entry in state.log_history if "train_runtime" not in entry],
         )
-        write_text(done, json.dumps(asdict(result)))
-        for path in list_checkpoints(self.folder):
-            shutil.rmtree(path, ignore_errors=True)
+        result = self.context.on_main(lambda: result)  # clocks differ
+        if self.context.is_main:
+            write_text(self._result_file, json.dumps(asdict(result)))
+            for path in list_checkpoints(self.folder):
+                shutil.rmtree(path, ignore_errors=True)
+        (stop,) = self.context.total(float(requested() is not None))
+        if stop:  # since the last step began
+            raise InterruptedRunError.at(result.steps, result.max_steps)
         return result
 
+    def batches(self) -> StepBatches:
+        """This rank's batches of examples."""
+        return StepBatches(
+            self.train.lengths,
+            batch_size=self.options.batch_size,
+            accumulation=self.options.accumulation,
+            seed=self.context.seed,
+            rank=self.context.rank,
+            world_size=self.context.world_size,
+        )
+
+    def collator(self, epoch: Callable[[], int]) -> Callable[[list[dict]], Any]:
+        """What makes a batch of examples; `epoch` says which one it is."""
+        return plain_collator(self.train, self.tokenizer) if self.collate is None else self.collate(epoch)
+
+    @contextmanager
+    def shortcuts(self, model: nn.Module, *, reads_first_token: bool) -> Iterator[None]:
+        """While open, steps of training cost less and learn the same; `reads_first_token` as in `run`."""
+        with fast_dropout(model, self.options.fast_dropout), ExitStack() as opened:
+            if reads_first_token:
+                opened.enter_context(first_token_only(model, self._sample(next(model.parameters()).device)))
+            yield
+
+    def _sample(self, device: Any) -> dict[str, Any]:
+        """A batch of two texts, as the model takes it."""
+        rows = list(range(min(2, len(self.train.lengths))))
+        examples = [
+            {**example, ROW: row} for row, example in zip(rows, examples_of(self.train.dataset, rows), strict=True)
+        ]
+        batch = dict(self.collator(lambda: 0)(examples).to(device))
+        batch.pop(ROW, None)
+        return batch
+
     @property
-    def _micro_batch(self) -> int:
-        return math.ceil(self.options.batch_size / self.options.accumulation)
+    def _result_file(self) -> Path:
+        return self.folder / "result.json"
 
     @property
     def _steps_per_epoch(self) -> int:
-        return math.ceil(math.ceil(len(self.train.lengths) / self._micro_batch) / self.options.accumulation)
+        return math.ceil(len(self.train.lengths) / (self.options.batch_size * self.context.world_size))
 
     @property
     def num_steps(self) -> int:
         """Optimiser steps, if nothing stops it early."""
         return self.options.max_steps or math.ceil(self.options.epochs * self._steps_per_epoch)
+
+    @property
+    def num_evaluations(self) -> int:
+        return math.ceil(self.num_steps / self._evaluate_every)
 
     @property
     def passes(self) -> float:
@@ -152,15 +209,16 @@ class Stage:
 
     def targets(self, model: nn.Module, read: Read) -> Targets:
         """What `read` takes from the model's outputs on the training examples, each run once."""
-        return compute_targets(model, self.train, self.tokenizer, read, self.folder)
+        return compute_targets(model, self.train, self.tokenizer, read, self.folder, self.context)
 
-    def _arguments(self) -> TrainingArguments:
+    def arguments(self) -> TrainingArguments:
+        """What `transformers.Trainer` is told."""
         options = self.options
-        return TrainingArguments(
+        arguments = TrainingArguments(
             output_dir=str(self.folder),
             num_train_epochs=options.epochs,
             max_steps=options.max_steps or -1,
-            per_device_train_batch_size=self._micro_batch,
+            per_device_train_batch_size=math.ceil(options.batch_size / options.accumulation),
             gradient_accumulation_steps=options.accumulation,
             learning_rate=options.learning_rate,
             lr_scheduler_type=options.lr_schedule,
@@ -169,24 +227,31 @@ class Stage:
             max_grad_norm=options.clip_norm,
             bf16=options.precision == "bfloat16",
             fp16=options.precision == "float16",
+            use_cpu=self.context.device.type == "cpu",
             save_strategy="steps",
             save_steps=options.save_every or self._evaluate_every,
             logging_steps=max(1, min(50, self._evaluate_every // 4)),
             report_to=list(options.report_to) or "none",
-            seed=self.seed,
+            seed=self.context.seed,
             disable_tqdm=True,
-            remove_unused_columns=not isinstance(
-                self.train, Blocks
-            ),  # what makes batches of those reads more than the model
             dataloader_pin_memory=False,
         )
+        # One process uses one GPU; several are used by several processes, which learn the same as one.
+        arguments._n_gpu = min(1, arguments.n_gpu)
+        return arguments
 
 
 @contextmanager
-def lean(model: nn.Module, *, states: bool) -> Iterator[None]:
-    """While open, steps of training cost less and learn the same; `states` as in `Stage.run`."""
-    with fast_dropout(), nullcontext() if states else first_token_only(model):
+def _unwrapped_afterwards(model: nn.Module) -> Iterator[None]:
+    """Afterwards the model's forward pass is its own again: accelerate puts autocast around it, on the instance."""
+    before = vars(model).get("forward")
+    try:
         yield
+    finally:
+        for name in ("forward", "_original_forward", "_is_accelerate_prepared"):
+            vars(model).pop(name, None)
+        if before is not None:
+            model.forward = before
 
 
 @contextmanager

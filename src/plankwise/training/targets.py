@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from plankwise.context import Context
 from plankwise.data.batch import sorted_batches
 from plankwise.data.encode import Encoded
 from plankwise.files import whole_file
@@ -28,9 +29,12 @@ class Targets:
         self.seconds = seconds
         self.on_disk = on_disk
 
-    def take(self, name: str, rows: torch.Tensor) -> torch.Tensor:
-        """The rows of one array, on the device that the numbers of the rows are on."""
-        return torch.from_numpy(np.array(self.arrays[name][rows.cpu().numpy()])).to(rows.device)
+    def take(self, name: str, rows: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
+        """The rows of one array, on the device that the numbers of the rows are on; as wide as `like` if it is given."""
+        sizes = self.arrays[name].shape[1:] if like is None else like.shape[1:]
+        place: Any = (rows.cpu().numpy(), *(slice(size) for size in sizes))
+        found = self.arrays[name][place]
+        return torch.from_numpy(np.array(found)).to(rows.device)
 
     def to_json(self, passes: float) -> dict:
         """What the record says; `passes`: how often training asks for each example."""
@@ -45,8 +49,13 @@ class Targets:
         }
 
 
-def compute_targets(model: nn.Module, train: Encoded, tokenizer: Any, read: Read, folder: Path) -> Targets:
+def compute_targets(
+    model: nn.Module, train: Encoded, tokenizer: Any, read: Read, folder: Path, context: Context
+) -> Targets:
     """Runs the model in eval mode over all examples, the longest first, and keeps what `read` takes from each batch.
+
+    Tensors of any shape, one row an example; where a batch's are as wide as its longest text (states, attention maps), they are
+    padded with zeros to the widest of all. Every rank computes its own.
 
     Raises:
         RunError: the targets need the disk, and it is full.
@@ -62,15 +71,19 @@ def compute_targets(model: nn.Module, train: Encoded, tokenizer: Any, read: Read
             if not arrays:
                 shapes = {name: (len(train.lengths), *value.shape[1:]) for name, value in found.items()}
                 on_disk = sum(4 * math.prod(shape) for shape in shapes.values()) > MEMORY_MB * 2**20
-                arrays = {name: _make_array(folder / f"{name}.npy", shape, on_disk) for name, shape in shapes.items()}
+                rank = f".{context.rank}" if context.rank else ""
+                arrays = {
+                    name: _make_array(folder / f"{name}{rank}.npy", shape, on_disk) for name, shape in shapes.items()
+                }
             for name, value in found.items():
-                arrays[name][rows] = value
+                place: Any = (rows, *(slice(size) for size in value.shape[1:]))
+                arrays[name][place] = value
     return Targets(arrays, time.monotonic() - started, on_disk=on_disk)
 
 
 def _make_array(path: Path, shape: tuple[int, ...], on_disk: bool) -> np.ndarray:
     if not on_disk:
-        return np.empty(shape, np.float32)
+        return np.zeros(shape, np.float32)
     with whole_file(path) as part:
         np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=shape)
     return np.lib.format.open_memmap(path, mode="r+")

@@ -1,62 +1,76 @@
-"""`transformers.Trainer` with our batches, our scoring, checkpoints without pickle, and a stop at a loss that is no number."""
+"""`transformers.Trainer` with our batches, our scoring, checkpoints without pickle, and a stop at a loss that is not a number.
 
+With several ranks the model is not wrapped: each rank's gradients are added up here, after the last micro-batch of a step. A
+wrapper has to be told beforehand which parameters will have a gradient, and here that differs from step to step (slots that
+were not drawn, steps that train nothing, states that are read beside the outputs); all ranks draw the same masks, so adding up
+what is there is enough.
+"""
+
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-from transformers import Trainer
+from torch import distributed, nn
+from transformers import Trainer, TrainerCallback
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
-from plankwise.data.batch import LengthSampler, examples_of
+from plankwise.context import Context
 from plankwise.data.encode import ROW
 from plankwise.errors import RunError
 from plankwise.files import whole_folder
-from plankwise.training import checkpoint
+from plankwise.task_kinds import Loss
+from plankwise.training import checkpoint, interruption
+from plankwise.training.batches import BatchLoader, StepBatches
 
-Score = Callable[[nn.Module], dict[str, float]]
-Objective = Callable[[nn.Module, dict[str, torch.Tensor], torch.Tensor], torch.Tensor]
-
-
-class Numbered(torch.utils.data.Dataset):
-    """A dataset whose examples know their place in it."""
-
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, row: int) -> dict:
-        return {**self.dataset[row], ROW: row}
-
-    def __getitems__(self, rows: list[int]) -> list[dict]:
-        return [{**example, ROW: row} for example, row in zip(examples_of(self.dataset, rows), rows, strict=True)]
+Score = Callable[[nn.Module], dict[str, float]]  # gives at least the key "score", the same on every rank
+BUCKET_BYTES = 32 << 20  # of gradients that are added up at once
 
 
 class StageTrainer(Trainer):
-    """One stage's Trainer; `trained` names the parameters that the stage may change, `objective` is the loss if not the model's."""
+    """One stage's Trainer; `trained` names the parameters that the stage may change, `loss` is the model's own if None.
+
+    `modules` are trained beside the model and saved in checkpoints, but do not belong to it.
+    """
 
     def __init__(
         self,
         *,
-        sampler: LengthSampler,
+        context: Context,
+        batches: StepBatches,
         score: Score,
         trained: set[str],
-        objective: Objective | None = None,
+        loss: Loss | None,
+        modules: nn.ModuleDict,
+        prune_columns: bool,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.model: nn.Module
+        self.context = context
         self.folder = Path(str(self.args.output_dir))
-        self.sampler = sampler
+        self.batches = batches
         self.score = score
         self.trained = trained
-        self.objective: Objective | None = objective
-        if objective is not None:
-            self.loss_is_scaled_for_ga = False  # a mean over the micro-batch
+        self.loss = loss
+        self.modules = modules.to(self.args.device)
+        self.prune_columns = prune_columns
+        self.examples_in_step = 0.0
+        self.stop_requested = False
+        self.add_callback(_AfterStep(self))
+
+    def create_accelerator_and_postprocess(self) -> None:
+        super().create_accelerator_and_postprocess()
+        # Autocast is prepared as usual; the model is left unwrapped.
+        self.accelerator.prepare_model = functools.partial(self.accelerator.prepare_model, evaluation_mode=True)
+
+    def get_train_dataloader(self) -> BatchLoader:
+        collate: Any = self.data_collator
+        if self.prune_columns:
+            collate = self._get_collator_with_removed_columns(collate, description="training")
+        return BatchLoader(self.train_dataset, self.batches, collate)
 
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()
@@ -64,21 +78,42 @@ class StageTrainer(Trainer):
         if ROW not in columns:
             columns.append(ROW)
 
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        optimiser = super().create_optimizer(model)
+        own = list(self.modules.parameters())
+        if own and not any(own[0] is one for group in optimiser.param_groups for one in group["params"]):
+            optimiser.add_param_group({"params": own})
+        return optimiser
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list, None]:
+        batches, _ = super().get_batch_samples(*args, **kwargs)
+        own = sum(len(batch[ROW]) for batch in batches if batch)
+        self.examples_in_step, stop = self.context.total(own, float(interruption.requested() is not None))
+        self.stop_requested = stop > 0
+        return batches, None
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
+        model.train()
+        loss = torch.zeros((), device=self.args.device)
+        if inputs:
+            prepared = dict(self._prepare_inputs(inputs))
+            rows = prepared.pop(ROW)
+            with self.compute_loss_context_manager():
+                loss = self.compute_loss(model, prepared, rows=rows)
+            share = len(rows) / self.examples_in_step
+            loss = loss if share == 1 else loss * share  # the mean over the step's examples, wherever they are
+            self._check_finite(loss)
+            self.accelerator.backward(loss)
+        if self.accelerator.sync_gradients:
+            self._add_up_gradients(model)
+        return loss.detach() * self.context.world_size  # Trainer logs the mean over the ranks
+
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        if self.objective is None:
-            return super().compute_loss(model, inputs, *args, **kwargs)
-        rows = inputs.pop(ROW)
-        return self.objective(model, inputs, rows)
+        if self.loss is None:
+            return model(**inputs)["loss"]
+        return self.loss(model, inputs, kwargs["rows"])
 
-    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        """Not counted: Trainer would go through all parameters at every step for a figure that nobody reads."""
-        return 0
-
-    def _get_train_sampler(self, train_dataset: Any = None) -> LengthSampler:
-        return self.sampler
-
-    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        loss = super().training_step(*args, **kwargs)
+    def _check_finite(self, loss: torch.Tensor) -> None:
         if not torch.isfinite(loss):
             last = checkpoint.list_checkpoints(self.folder)
             kept = f"the last good checkpoint is {last[-1]}" if last else "no checkpoint had been written yet"
@@ -86,12 +121,47 @@ class StageTrainer(Trainer):
                 f"the loss turned {loss.item()} at step {self.state.global_step}; {kept}; "
                 "lower training.learning_rate, or set training.precision = 'float32', and start in a new run.folder"
             )
-        return loss
+
+    def _add_up_gradients(self, model: nn.Module) -> None:
+        """Leaves each parameter with the sum of its gradients over the ranks; without one where no rank has one."""
+        if self.context.world_size == 1:
+            return
+        parameters = [p for p in (*model.parameters(), *self.modules.parameters()) if p.requires_grad]
+        there = torch.tensor([p.grad is not None for p in parameters], dtype=torch.int32, device=self.args.device)
+        distributed.all_reduce(there)
+        bucket: list[torch.Tensor] = []
+        for parameter, count in zip(parameters, there.tolist(), strict=True):
+            if not count:
+                continue
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            bucket.append(parameter.grad)
+            if sum(gradient.nbytes for gradient in bucket) >= BUCKET_BYTES:
+                _all_reduce(bucket)
+                bucket = []
+        _all_reduce(bucket)
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        parameters = [*model.parameters(), *self.modules.parameters()]
+        return self.accelerator.clip_grad_norm_(parameters, self.args.max_grad_norm)
+
+    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
+        """Not counted: Trainer would go through all parameters at every step for a figure that nobody reads."""
+        return 0
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Scores the model in eval mode: of a hybrid, that is its successor."""
+        """Scores the model in eval mode: of a hybrid, that is its successor.
+
+        Raises:
+            RunError: the score is not a number.
+        """
         self.model.eval()
         metrics = {f"eval_{name}": value for name, value in self.score(self.model).items()}
+        if metrics["eval_score"] != metrics["eval_score"]:
+            raise RunError(
+                f"the score on dev is not a number at step {self.state.global_step}; lower training.learning_rate, "
+                "and start in a new run.folder"
+            )
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
@@ -106,12 +176,17 @@ class StageTrainer(Trainer):
                 states[type(callback).__name__] = callback.state()
         with whole_folder(self.folder / f"checkpoint-{self.state.global_step}") as part:
             tensors = checkpoint.trained_tensors(self.model, self.trained)
+            if len(self.modules):
+                checkpoint.save_weights(self.modules.state_dict(), part / checkpoint.MODULES)
             checkpoint.save_state(part, tensors, self.optimizer, self.lr_scheduler, self.accelerator.scaler)
             self.state.save_to_json(str(part / TRAINER_STATE_NAME))
         checkpoint.prune_checkpoints(self.folder, keep=1)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        checkpoint.load_weights(self.model, Path(resume_from_checkpoint) / checkpoint.WEIGHTS)
+        folder = Path(resume_from_checkpoint)
+        checkpoint.load_weights(self.model, folder / checkpoint.WEIGHTS)
+        if len(self.modules):
+            checkpoint.load_weights(self.modules, folder / checkpoint.MODULES)
 
     def _load_optimizer_and_scheduler(self, checkpoint_folder: str | None) -> None:
         if checkpoint_folder is not None:
@@ -124,3 +199,31 @@ class StageTrainer(Trainer):
     def _load_rng_state(self, checkpoint_folder: str | None) -> None:
         if checkpoint_folder is not None:
             checkpoint.load_rng(Path(checkpoint_folder))
+
+
+class _AfterStep(TrainerCallback):
+    """What a step leaves to do: gradients of own modules, and a stop that was asked for."""
+
+    def __init__(self, trainer: StageTrainer) -> None:
+        self.trainer = trainer
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.trainer.modules.zero_grad()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.trainer.stop_requested and state.global_step < state.max_steps:
+            control.should_save = True
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.trainer.stop_requested and state.global_step < state.max_steps:
+            self.trainer.context.wait()
+            raise interruption.InterruptedRunError.at(state.global_step, state.max_steps)
+
+
+def _all_reduce(gradients: list[torch.Tensor]) -> None:
+    for dtype in {gradient.dtype for gradient in gradients}:
+        some = [gradient for gradient in gradients if gradient.dtype == dtype]
+        flat = torch.cat([gradient.flatten() for gradient in some])
+        distributed.all_reduce(flat)
+        for gradient, summed in zip(some, flat.split([one.numel() for one in some]), strict=True):
+            gradient.copy_(summed.view_as(gradient))

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from plankwise.methods._losses import distilling, kd_loss, pt_loss
+from plankwise.training.losses import distilling, kd_loss, pt_loss
 from plankwise.training.targets import Targets
 
 
@@ -70,3 +70,15 @@ def test_a_step_that_trains_nothing_has_no_logits_and_reports_its_loss():
         lambda **inputs: {"loss": torch.tensor(2.0)}, {}, torch.tensor([0])
     )
     assert loss.item() == 2.0
+
+
+def test_of_logits_for_each_token_those_with_a_label_count_and_targets_may_be_wider_than_the_batch():
+    width = 5  # of the longest text of all; this batch's are 3 tokens long
+    array = torch.randn(4, width, 2, generator=torch.Generator().manual_seed(0)).numpy()
+    logits = torch.zeros(2, 3, 2)
+    labels = torch.tensor([[-100, 1, 0], [-100, 1, -100]])
+    rows = torch.tensor([3, 1])
+    loss = distilling(Targets({"logits": array}, 0.0, on_disk=False), alpha=1.0, T=1.0)
+    found = loss(lambda **inputs: {"loss": torch.tensor(9.0), "logits": logits}, {"labels": labels}, rows)
+    wanted = torch.from_numpy(array[[3, 3, 1], [1, 2, 1]])
+    assert found.item() == pytest.approx(kd_loss(torch.zeros(3, 2), wanted, T=1.0).item())

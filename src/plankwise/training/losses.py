@@ -6,8 +6,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from plankwise.data.masking import IGNORED
+from plankwise.task_kinds import Loss
 from plankwise.training.targets import Targets
-from plankwise.training.trainer import Objective
 
 Reduction = Literal["batchmean", "mean"]
 
@@ -31,15 +32,21 @@ def pt_loss(states: torch.Tensor, targets: torch.Tensor, *, normalise: bool) -> 
     return functional.mse_loss(states, targets)
 
 
-def distilling(targets: Targets, alpha: float, T: float, reduction: Reduction = "batchmean") -> Objective:  # noqa: N803
-    """(1 − alpha) · the task's loss + alpha · the distance from the predecessor's logits."""
+def distilling(targets: Targets, alpha: float, T: float, reduction: Reduction = "batchmean") -> Loss:  # noqa: N803
+    """(1 − alpha) · the task's loss + alpha · the distance from the predecessor's logits.
 
-    def objective(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+    Of logits for each token (B, T, C), those of the tokens that have a label are compared.
+    """
+
+    def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
         output: Any = model(**inputs)
         if output.get("logits") is None:
             return output["loss"]  # a step that trains nothing
-        return (1 - alpha) * output["loss"] + alpha * kd_loss(
-            output["logits"], targets.take("logits", rows), T, reduction
-        )
+        logits = output["logits"]
+        target = targets.take("logits", rows, like=logits)
+        if logits.dim() > 2:
+            labelled = inputs["labels"] != IGNORED
+            logits, target = logits[labelled], target[labelled]
+        return (1 - alpha) * output["loss"] + alpha * kd_loss(logits, target, T, reduction)
 
-    return objective
+    return loss

@@ -1,6 +1,6 @@
-"""What a method is given, and what it gives back."""
+"""What a method is given, how it divides its budget into stages, and what it gives back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +10,8 @@ from plankwise.config import PlanOptions
 from plankwise.core.plan import Plan
 from plankwise.data.encode import Encoded
 from plankwise.errors import ConfigError
+from plankwise.models.plans import build_successors
 from plankwise.training.fitting import Fit, add_texts, fit, read_texts
-from plankwise.training.ship import build_successors
 from plankwise.training.stage import Stage, StageResult
 
 WIDE = 3  # blocks a successor, from which on fitting first has paid; see EXPERIMENTS.md
@@ -21,10 +21,14 @@ WIDE = 3  # blocks a successor, from which on fitting first has paid; see EXPERI
 class Outcome:
     successor: nn.Module
     plan: Plan
-    stage: StageResult  # the method's own
-    stages: dict[str, StageResult]  # all of them, in their order
+    stages: dict[str, StageResult]  # in their order; the method's own come last
     skipped_steps: int = 0
     notes: dict[str, Any] = field(default_factory=dict)  # more for the record
+
+    @property
+    def stage(self) -> StageResult:
+        """The last one."""
+        return list(self.stages.values())[-1]
 
     @property
     def seconds(self) -> float:
@@ -73,13 +77,11 @@ class Job:
                 "give more (training.epochs or training.max_steps), or another init"
             )
         steps = max(1, min(stage.num_steps - 1, round(fitting.share * stage.num_steps)))
-        options = stage.options.model_copy(
-            update={"max_steps": steps, "learning_rate": fitting.learning_rate, "evaluate_every": steps}
-        )
-        train = stage.train
+        stage = stage.with_steps(steps, learning_rate=fitting.learning_rate, evaluate_every=steps)
         if fitting.texts is not None:
-            train = add_texts(train, read_texts(fitting.texts), stage.tokenizer, self.max_length)
-        return fit(self.predecessor, self.plan, successors, replace(stage, options=options, train=train), self.held_out)
+            more = add_texts(stage.train, read_texts(fitting.texts), stage.tokenizer, self.max_length)
+            stage = replace(stage, train=more)
+        return fit(self.predecessor, self.plan, successors, stage, self.held_out)
 
 
 @dataclass(frozen=True)
@@ -91,16 +93,45 @@ class Start:
     fit: Fit | None = None
 
     def stage(self, name: str) -> Stage:
-        stage = self.job.stage(name)
-        if self.fit is None:
-            return stage
-        left = stage.num_steps - self.fit.stage.max_steps
-        return replace(stage, options=stage.options.model_copy(update={"max_steps": left}))
+        """One stage with all that is left of the budget."""
+        return self.stages({name: 1.0})[0]
 
-    def outcome(self, successor: nn.Module, result: StageResult, *, skipped_steps: int = 0, **notes: Any) -> Outcome:
-        stages = {result.name: result}
-        notes["init"] = self.job.options.start if self.fit is None else "fitted"
+    def stages(self, shares: Mapping[str, float]) -> list[Stage]:
+        """Stages by name, each with its share of what is left of the budget, and one step at least.
+
+        Raises:
+            ConfigError: there are fewer steps than stages.
+        """
+        whole = [self.job.stage(name) for name in shares]
+        if self.fit is None and len(whole) == 1:
+            return whole
+        left = whole[0].num_steps - (self.fit.stage.max_steps if self.fit else 0)
+        if left < len(whole):
+            raise ConfigError(
+                f"the method has {len(whole)} stages ({', '.join(shares)}), but {left} step is left for them; "
+                "give more (training.epochs or training.max_steps)"
+            )
+        return [
+            stage.with_steps(steps) for stage, steps in zip(whole, divide(left, list(shares.values())), strict=True)
+        ]
+
+    def outcome(
+        self, successor: nn.Module, *results: StageResult, skipped_steps: int = 0, init: str | None = None, **notes: Any
+    ) -> Outcome:
+        """What the method gives back; `init`: where the successors really started, if not as the plan says."""
+        stages = {result.name: result for result in results}
+        notes["init"] = init or (self.job.options.start if self.fit is None else "fitted")
         if self.fit is not None:
             stages = {"fitting": self.fit.stage, **stages}
             notes["fitting"] = self.fit.to_json()
-        return Outcome(successor, self.job.plan, result, stages, skipped_steps, notes)
+        return Outcome(successor, self.job.plan, stages, skipped_steps, notes)
+
+
+def divide(total: int, shares: list[float]) -> list[int]:
+    """`total` in whole parts by their shares, each at least 1; the last takes what rounding leaves."""
+    parts: list[int] = []
+    for index, share in enumerate(shares[:-1]):
+        after = len(shares) - index - 1
+        room = total - sum(parts) - after
+        parts.append(max(1, min(room, round(total * share / sum(shares)))))
+    return [*parts, total - sum(parts)]

@@ -1,0 +1,75 @@
+"""A run that is told to stop (SIGINT, SIGTERM, SIGHUP) saves what it can and says how to go on.
+
+While a stage trains, the first signal is noted and the stage stops after its current step, with a checkpoint of it. At any
+other time, and at the second signal, the run stops at once: what it had saved before is there.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from plankwise.errors import RunError
+
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+_requested: int | None = None  # the signal that asked for a stop
+_stages = 0  # that are training now
+
+
+class InterruptedRunError(RunError):
+    """The run was told to stop; the same command goes on with it."""
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + (number or signal.SIGTERM)  # as shells have it
+
+    @classmethod
+    def at(cls, step: int, max_steps: int) -> "InterruptedRunError":
+        name = signal.Signals(_requested).name if _requested else "another rank"
+        return cls(
+            f"stopped by {name} after step {step} of {max_steps}; the same command goes on from there", _requested
+        )
+
+
+def requested() -> int | None:
+    """The signal that asked for a stop, if one did."""
+    return _requested
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside, signals stop a run as described above; only in the main thread, where Python can listen to them."""
+    global _requested
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _note) for number in SIGNALS}
+    _requested = None
+    try:
+        yield
+    finally:
+        _requested = None
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def stopping_after_a_step() -> Iterator[None]:
+    """Inside, whoever calls looks at `requested` after each step."""
+    global _stages
+    _stages += 1
+    try:
+        yield
+    finally:
+        _stages -= 1
+
+
+def _note(number: int, frame: Any) -> None:
+    global _requested
+    if _stages and _requested is None:
+        _requested = number
+        return
+    name = signal.Signals(number).name
+    raise InterruptedRunError(f"stopped by {name}; the same command goes on from the last checkpoint", number)
