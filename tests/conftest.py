@@ -1,7 +1,10 @@
 """Tiny models and tables, built in code: a BERT of 4 layers and width 32 with a vocabulary of a few dozen words."""
 
+import gc
+import io
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,11 +12,24 @@ from types import SimpleNamespace
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+sys.path.insert(0, str(Path(__file__).parent))  # for `workers` and `stages`, which processes of their own import, too
 
 GOOD = ("fine", "great", "lovely", "superb")
 BAD = ("dull", "awful", "boring", "weak")
 FILLERS = ("a", "the", "film", "plot", "actor", "scene", "is", "was", "and", "very", "end", "music")
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *GOOD, *BAD, *FILLERS)
+
+
+frozen = 0  # modules that were loaded when libraries were last hidden from the garbage collector
+
+
+def pytest_runtest_setup() -> None:
+    """Hides loaded libraries from the garbage collector: Trainer runs it before each stage, where it took most of the time."""
+    global frozen
+    if "transformers.trainer" in sys.modules and len(sys.modules) > frozen + 300:
+        frozen = len(sys.modules)
+        gc.collect()
+        gc.freeze()
 
 
 def make_rows(count: int) -> list[tuple[str, str]]:
@@ -50,10 +66,51 @@ def save_bert(folder: Path, *, seed: int = 0, names: tuple[str, ...] | None = No
     return folder
 
 
+def save_expert(folder: Path, *, names: tuple[str, ...] = ("negative", "positive"), **changes) -> Path:
+    """Saves a classifier that is always right on `make_rows`, made by hand: the first block gathers what good and bad words say."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    save_bert(folder, names=names, **changes)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        words = model.bert.embeddings.word_embeddings.weight
+        words.normal_().sub_(words[:, 1:].mean(1, keepdim=True))
+        words[:, 0] = 0.0  # says how good a word is
+        words[[VOCABULARY.index(word) for word in GOOD], 0] = 4.0
+        words[[VOCABULARY.index(word) for word in BAD], 0] = -4.0
+        model.bert.embeddings.position_embeddings.weight.zero_()
+        model.bert.embeddings.token_type_embeddings.weight.zero_()
+        for block in model.bert.encoder.layer:
+            block.attention.output.dense.weight.zero_()
+            block.output.dense.weight.zero_()
+        first, eye = model.bert.encoder.layer[0].attention, torch.eye(model.config.hidden_size)
+        first.self.query.weight.zero_()  # so that each token looks at all of them alike
+        for linear in (first.self.value, first.output.dense, model.bert.pooler.dense):
+            linear.weight.copy_(eye)
+        model.classifier.weight.zero_()
+        model.classifier.weight[0, 0], model.classifier.weight[1, 0] = -4.0, 4.0
+    model.save_pretrained(folder)
+    return folder
+
+
+def save_table(path: Path) -> Path:
+    """48 texts with the columns `sentence` and `label`: negative, positive."""
+    path.write_text("sentence,label\n" + "".join(f"{text},{label}\n" for text, label in make_rows(48)), "utf-8")
+    return path
+
+
 @pytest.fixture(scope="session")
 def tiny():
     """The helpers above, for tests that need a model or a table of their own."""
-    return SimpleNamespace(save_bert=save_bert, save_tokenizer=save_tokenizer, make_rows=make_rows, words=VOCABULARY)
+    helpers = (save_bert, save_expert, save_tokenizer, save_table, make_rows)
+    return SimpleNamespace(words=VOCABULARY, **{helper.__name__: helper for helper in helpers})
+
+
+@pytest.fixture(scope="session")
+def tiny_expert_folder(tmp_path_factory) -> Path:
+    """A classifier that knows the task of `make_rows`: negative, positive."""
+    return save_expert(tmp_path_factory.mktemp("models") / "expert")
 
 
 @pytest.fixture(scope="session")
@@ -70,10 +127,7 @@ def tiny_classifier_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def table_file(tmp_path) -> Path:
-    """48 texts with the columns `sentence` and `label`: negative, positive."""
-    path = tmp_path / "reviews.csv"
-    path.write_text("sentence,label\n" + "".join(f"{text},{label}\n" for text, label in make_rows(48)), "utf-8")
-    return path
+    return save_table(tmp_path / "reviews.csv")
 
 
 @pytest.fixture
@@ -104,6 +158,27 @@ def recipe(tmp_path, table_file, tiny_model_folder) -> Path:
         "utf-8",
     )
     return path
+
+
+class Stopping(io.StringIO):
+    """Has this process told to stop by a signal when a text is printed."""
+
+    def __init__(self, text: str, number: int) -> None:
+        super().__init__()
+        self.text, self.number = text, number
+
+    def write(self, text: str) -> int:
+        if self.text in text:
+            signal.raise_signal(self.number)
+        return super().write(text)
+
+
+@pytest.fixture
+def stopping():
+    """A console that has this process told to stop when it prints a text."""
+    from rich.console import Console
+
+    return lambda text, number=signal.SIGTERM: Console(file=Stopping(text, number), width=200)
 
 
 @pytest.fixture

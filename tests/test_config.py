@@ -151,6 +151,19 @@ def test_all_errors_are_gathered_even_beside_an_unknown_method():
         assert any(line.startswith(key) for line in lines)
 
 
+def test_the_truncated_model_may_go_by_its_earlier_name():
+    config = validate_config({"evaluation": {"floor": False}})
+    assert config.evaluation.truncated is False
+    assert "floor" not in config.to_toml()
+
+
+def test_an_option_that_a_part_does_not_have_is_refused_wherever_the_part_is_named():
+    with pytest.raises(ConfigError, match=r"plan\.options\.depth: there is no such key"):
+        validate_config({"plan": {"options": {"depth": 2}}})
+    with pytest.raises(ConfigError, match=r"plan\.options\.depth: there is no such key"):
+        validate_config({"plan": {"slots": [{"path": "a", "span": [0], "options": {"depth": 2}}]}})
+
+
 def test_two_ways_to_say_the_plan_are_refused():
     with pytest.raises(ConfigError, match=r"plan: successors and spans are both given; .* keep one"):
         validate_config({"plan": {"successors": 2, "spans": [[0, 1]]}})

@@ -3,8 +3,11 @@
 import importlib
 from typing import Any
 
+from plankwise.models.registration import register_when_loaded
+
 _PUBLIC = {
     "hybrid": "training.ship",
+    "load": "models.loading",
     "Anti": "core.schedule",
     "Constant": "core.schedule",
     "Cosine": "core.schedule",
@@ -25,3 +28,6 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'plankwise' has no attribute {name!r}")
     return getattr(importlib.import_module(f"plankwise.{_PUBLIC[name]}"), name)
+
+
+register_when_loaded()

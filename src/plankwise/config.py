@@ -5,20 +5,28 @@ The key path is the same in TOML, on the command line and in errors: `method.sch
 """
 
 import tomllib
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import BaseModel, Field, ValidationError, field_serializer, field_validator, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
+from plankwise.analysis_options import AnalysisOptions
 from plankwise.errors import ConfigError
 from plankwise.kinds import list_kinds, load_kind, no_such
-from plankwise.options import AnalysisOptions, Options
+from plankwise.options import Options, validate
 
 Tracker = Literal[
     "tensorboard", "mlflow", "wandb", "trackio", "comet_ml", "clearml", "neptune", "codecarbon", "dvclive", "swanlab",
     "azure_ml", "dagshub", "flyte", "kubeflow",
 ]  # fmt: skip
+
+
+DEFAULT_KINDS = {
+    "task": "reviews",
+    "method": "replacing",
+}  # what the sections of a kind's own are about if they do not say
 
 
 class RunOptions(Options):
@@ -43,7 +51,7 @@ class RunOptions(Options):
 class FitOptions(Options):
     epochs: float = Field(3.0, gt=0, description="passes over the training examples")
     max_steps: int | None = Field(None, ge=1, description="optimiser steps; overrides epochs")
-    batch_size: int = Field(32, ge=1, description="examples per optimiser step and device")
+    batch_size: int = Field(32, ge=1, description="examples per optimiser step and process")
     accumulation: int = Field(1, ge=1, description="micro-batches that make one batch")
     learning_rate: float = Field(5e-5, gt=0, description="peak learning rate of AdamW")
     lr_schedule: Literal["linear", "constant", "cosine"] = Field("linear", description="decay after the warm-up")
@@ -60,6 +68,10 @@ class FitOptions(Options):
         None, ge=1, description="steps between checkpoints for resuming; at each evaluation if absent"
     )
     precision: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of the forward pass")
+    fast_dropout: Literal["auto"] | bool = Field(
+        "auto",
+        description="draw dropout masks on the CPU four bits of chance at a time; auto: where torch draws one by one",
+    )
     report_to: list[Tracker] = Field([], description="trackers, as in transformers: tensorboard, mlflow, wandb, …")
 
 
@@ -86,6 +98,9 @@ class SlotOptions(Options):
     path: str = Field(description="a module's path, or a chain's path when span is given; * stands for any index")
     span: list[int] | None = Field(None, description="consecutive indices in the chain")
     part: str | None = Field(None, description="kind of successor; plan.part if absent")
+    options: dict[str, Any] | None = Field(
+        None, description="of its part; plan.options if absent and the part is plan.part"
+    )
 
 
 class FittingOptions(Options):
@@ -109,6 +124,7 @@ class PlanOptions(Options):
         None, min_length=1, description="paths of the chains to compress; all that are found if absent"
     )
     part: str = Field("layers", description="kind of successor; see `plankwise list parts`")
+    options: dict[str, Any] = Field({}, description="of the part; see `plankwise list parts`")
     init: str = Field(
         "auto",
         description="weights to start from: first, lower, upper, spread, mean, random, a checkpoint's folder, or fitted; "
@@ -131,6 +147,18 @@ class PlanOptions(Options):
             )
         return self
 
+    def parts_used(self) -> list[tuple[str, dict[str, Any]]]:
+        """Each part that the plan names, with its options."""
+        if self.slots is None:
+            return [(self.part, self.options)]
+        return [self.part_of(slot) for slot in self.slots]
+
+    def part_of(self, slot: SlotOptions) -> tuple[str, dict[str, Any]]:
+        """A listed slot's part and its options."""
+        part = slot.part or self.part
+        usual = self.options if part == self.part else {}
+        return part, usual if slot.options is None else slot.options
+
     @property
     def start(self) -> str:
         """What the successors' weights are before any training."""
@@ -138,7 +166,18 @@ class PlanOptions(Options):
 
 
 class EvaluationOptions(Options):
-    floor: bool = Field(True, description="also train the truncated model on the same budget, to compare with")
+    @model_validator(mode="before")
+    @classmethod
+    def _floor_is_truncated(cls, data: Any) -> Any:
+        """The key's earlier name, in recipes and in folders of earlier runs."""
+        if isinstance(data, dict) and "floor" in data and "truncated" not in data:
+            return {"truncated": data["floor"], **{key: value for key, value in data.items() if key != "floor"}}
+        return data
+
+    truncated: bool = Field(True, description="also train the truncated model on the same budget, to compare with")
+    runtime: str = Field(
+        "torch", description="what predicts when models are scored and timed; see `plankwise list runtimes`"
+    )
     latency: bool = Field(True, description="measure the time of a prediction, predecessor and successor interleaved")
     latency_batch_sizes: list[Annotated[int, Field(ge=1)]] = Field(
         [1, 32], min_length=1, description="texts predicted at once"
@@ -147,13 +186,20 @@ class EvaluationOptions(Options):
     batch_size: int = Field(64, ge=1, description="examples per forward pass when scoring")
     estimate: bool = Field(True, description="say beforehand how long the run will take, from a few of its steps")
 
+    @field_validator("runtime")
+    @classmethod
+    def _known_runtime(cls, value: str) -> str:
+        if value not in (known := list_kinds("runtimes")):
+            raise ConfigError(f"evaluation.runtime is {value!r}; {no_such(value, known, 'runtime')}")
+        return value
+
 
 class RunConfig(Options):
     run: RunOptions = RunOptions()
     predecessor: PredecessorOptions = PredecessorOptions()
-    task: Any = Field(default_factory=lambda: {"name": "reviews"})
+    task: Any = Field(default_factory=lambda: {"name": DEFAULT_KINDS["task"]})
     plan: PlanOptions = PlanOptions()
-    method: Any = Field(default_factory=lambda: {"name": "replacing"})
+    method: Any = Field(default_factory=lambda: {"name": DEFAULT_KINDS["method"]})
     training: TrainingOptions = TrainingOptions()
     evaluation: EvaluationOptions = EvaluationOptions()
     analysis: AnalysisOptions = AnalysisOptions()
@@ -163,7 +209,7 @@ class RunConfig(Options):
     def _fill_in_the_methods_defaults(cls, data: dict) -> dict:
         method = data.get("method", {})
         try:
-            module = load_kind("methods", _kind_name(method, "replacing"), key="method.name")
+            module = load_kind("methods", _kind_name(method, DEFAULT_KINDS["method"]), key="method.name")
         except ConfigError:
             return data  # said where the section is read, beside all other errors
         filled = dict(data)
@@ -176,12 +222,18 @@ class RunConfig(Options):
     @field_validator("task", mode="before")
     @classmethod
     def _read_task(cls, value: Any) -> Any:
-        return _read_kind("tasks", "task", value, "reviews")
+        return _read_kind("task", value)
 
     @field_validator("method", mode="before")
     @classmethod
     def _read_method(cls, value: Any) -> Any:
-        return _read_kind("methods", "method", value, "replacing")
+        return _read_kind("method", value)
+
+    @model_validator(mode="after")
+    def _parts_know_their_options(self) -> Self:
+        for part, options in self.plan.parts_used():
+            validate_part(part, options)
+        return self
 
     @field_serializer("task", "method")
     def _write_kind(self, value: Options) -> dict:
@@ -196,13 +248,14 @@ def _kind_name(section: Any, default: str) -> Any:
     return section.get("name", default) if isinstance(section, dict) else getattr(section, "name", None)
 
 
-def _read_kind(folder: str, section: str, value: Any, default: str) -> Any:
+def _read_kind(section: str, value: Any) -> Any:
     if isinstance(value, Options):
         return value
+    default = DEFAULT_KINDS[section]
     if not isinstance(value, dict):
         raise ConfigError(f"{section} is {value!r}; give a section, for example {section}.name = {default!r}")
     name = _kind_name(value, default)
-    return load_kind(folder, name, key=f"{section}.name").Options.model_validate({**value, "name": name})
+    return load_kind(f"{section}s", name, key=f"{section}.name").Options.model_validate({**value, "name": name})
 
 
 def _without_none(value: Any) -> Any:
@@ -226,7 +279,7 @@ def load_data(path: Path | None, overrides: list[str]) -> dict:
     """The same before it is validated, so that more can be overridden: a method sets defaults of other sections.
 
     Raises:
-        ConfigError: the recipe is no TOML file, or an override is not of the form key=value.
+        ConfigError: the recipe is not a TOML file, or an override is not of the form key=value.
     """
     data = {} if path is None else _read_toml(Path(path))
     for override in overrides:
@@ -259,7 +312,7 @@ def apply_override(data: dict, override: str) -> None:
     """Sets the key of `key=value` in nested data.
 
     Raises:
-        ConfigError: it is not of that form, or the key lies in something that is no section.
+        ConfigError: it is not of that form, or the key lies in something that is not a section.
     """
     key, separator, text = override.partition("=")
     if not separator or not key:
@@ -282,84 +335,19 @@ def validate_config(data: dict) -> RunConfig:
     Raises:
         ConfigError: everything that is wrong, gathered in one message.
     """
-    try:
-        return RunConfig.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError("\n".join(_explain(error, data))) from None
+
+    def kind_of(section: str) -> Any:
+        name = _kind_name(data.get(section, {}), DEFAULT_KINDS[section])
+        known = name in list_kinds(f"{section}s")
+        return load_kind(f"{section}s", name, key=f"{section}.name").Options if known else None
+
+    return validate(RunConfig, data, sections={name: partial(kind_of, name) for name in DEFAULT_KINDS})
 
 
-def _explain(error: ValidationError, data: dict) -> list[str]:
-    """A sentence per key; what the members of a union want is said in one."""
-    wanted: dict[str, tuple[Any, list[str]]] = {}
-    sentences: list[str] = []
-    for item in error.errors():
-        key, owner, field = _locate(item, data)
-        message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
-            sentences.append(f"{key}: {no_such(key.split('.')[-1], owner.model_fields, 'key')}")
-        elif item["type"] == "missing":
-            sentences.append(f"{key} is missing; it is needed: {field.description}")
-        elif item["type"] == "value_error":
-            sentences.append(message if message.startswith(key) else f"{key}: {message}")
-        else:
-            wanted.setdefault(key, (item["input"], []))[1].append(_want(item, field))
-    return sentences + [f"{key} is {value!r}; give {' or '.join(wants)}" for key, (value, wants) in wanted.items()]
+def validate_part(part: str, options: dict[str, Any]) -> Any:
+    """A part's options.
 
-
-def _locate(item: Any, data: dict) -> tuple[str, Any, Any]:
-    """The key that an error is about, the class that has it, and its field; pydantic's names of union members go."""
-    model: Any = RunConfig
-    owner, field, steps = model, None, []
-    for index, step in enumerate(item["loc"]):
-        fields = getattr(model, "model_fields", {})
-        if step in fields:
-            owner, field = model, fields[step]
-            model = _section(field.annotation)
-            if index == 0 and step in ("task", "method"):
-                name = _kind_name(data.get(step, {}), "reviews" if step == "task" else "replacing")
-                model = (
-                    load_kind(f"{step}s", name, key=f"{step}.name").Options if name in list_kinds(f"{step}s") else None
-                )
-        elif item["type"] == "extra_forbidden" and index == len(item["loc"]) - 1:
-            owner = model
-        elif not isinstance(step, int):
-            continue
-        steps.append(str(step))
-    return ".".join(steps), owner, field
-
-
-def _section(annotation: Any) -> Any:
-    """The class of options in an annotation such as `list[SlotOptions] | None`, if there is one."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for inner in get_args(annotation) if (found := _section(inner))), None)
-
-
-def _want(item: Any, field: Any) -> str:
-    """What is allowed, in words."""
-    kind, context = item["type"], item.get("ctx", {})
-    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
-        bounds = {
-            name: getattr(rule, name)
-            for rule in field.metadata
-            for name in ("gt", "ge", "lt", "le")
-            if hasattr(rule, name)
-        }
-        return _range(bounds if context.keys() <= bounds.keys() else context)
-    if kind == "literal_error":
-        return context["expected"]
-    if kind == "string_pattern_mismatch":
-        return field.description
-    if kind.endswith("too_short"):
-        return "some text" if kind.startswith("string") else f"a list of at least {context['min_length']}"
-    words = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "list": "a list"}
-    words |= {"finite": "a finite number", **dict.fromkeys(("model", "dict"), "a section with keys of its own")}
-    return words.get(kind.split("_")[0], item["msg"][0].lower() + item["msg"][1:])
-
-
-def _range(bounds: dict[str, float]) -> str:
-    low = f"of at least {bounds['ge']}" if "ge" in bounds else f"above {bounds['gt']}" if "gt" in bounds else ""
-    high = f"up to {bounds['le']}" if "le" in bounds else f"below {bounds['lt']}" if "lt" in bounds else ""
-    if low and high:
-        return f"a number {low} and {high}"
-    return f"{bounds['ge']} or more" if "ge" in bounds else f"a number {low or high}"
+    Raises:
+        ConfigError: there is no such part or option, or a value that it does not take.
+    """
+    return validate(load_kind("parts", part, key="plan.part").Options, options, prefix="plan.options.")

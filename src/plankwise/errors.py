@@ -1,8 +1,11 @@
-"""Every error a user can mend: the message is one sentence that says what, where and how."""
+"""Every error a user can fix: the message is one sentence that says what, where and how."""
 
 
 class PlankwiseError(Exception):
-    """The command line prints these without a traceback and exits with code 2."""
+    """The command line prints these without a traceback and exits with `exit_code`."""
+
+    exit_code = 2
+    told_by_rank_0 = False  # it was raised there, and is raised here because of that
 
 
 class ConfigError(PlankwiseError, ValueError):

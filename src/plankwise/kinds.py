@@ -5,10 +5,13 @@ Files that start with `_` are shared helpers, not kinds. Another distribution ad
 """
 
 import difflib
+import functools
 import importlib
+import importlib.util
 import pkgutil
-from collections.abc import Iterable
-from importlib.metadata import entry_points
+import sys
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
 from plankwise.errors import ConfigError
@@ -16,9 +19,13 @@ from plankwise.errors import ConfigError
 
 def list_kinds(folder: str) -> list[str]:
     """The names of all kinds in `folder`, plug-ins included, in alphabetical order."""
-    package = importlib.import_module(f"plankwise.{folder}")
-    own = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
-    return sorted(own | {entry.name for entry in entry_points(group=f"plankwise.{folder}")})
+    package = importlib.util.find_spec(
+        f"plankwise.{folder}"
+    )  # found, not imported: what it needs may take seconds to load
+    assert package is not None
+    places = package.submodule_search_locations
+    own = {module.name for module in pkgutil.iter_modules(places) if not module.name.startswith("_")}
+    return sorted(own | {entry.name for entry in _plug_ins(folder)})
 
 
 def load_kind(folder: str, name: object, *, key: str) -> ModuleType:
@@ -31,10 +38,20 @@ def load_kind(folder: str, name: object, *, key: str) -> ModuleType:
     if name not in known:
         noun = f"{folder.removesuffix('ies')}y" if folder.endswith("ies") else folder.removesuffix("s")
         raise ConfigError(f"{key} is {name!r}; {no_such(name, known, noun)}")
-    for entry in entry_points(group=f"plankwise.{folder}"):
+    for entry in _plug_ins(folder):
         if entry.name == name:
             return entry.load()
     return importlib.import_module(f"plankwise.{folder}.{name}")
+
+
+def _plug_ins(folder: str) -> tuple[EntryPoint, ...]:
+    return _look_up(entry_points, f"plankwise.{folder}", tuple(sys.path))
+
+
+@functools.cache
+def _look_up(find: Callable[..., Iterable[EntryPoint]], group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """The entries of a group; looked up once for each `path` that Python searches, because it reads every distribution's files."""
+    return tuple(find(group=group))
 
 
 def no_such(name: object, known: Iterable[str], noun: str) -> str:
@@ -42,7 +59,7 @@ def no_such(name: object, known: Iterable[str], noun: str) -> str:
     known = sorted(known)
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     guess = f" Did you mean {near[0]!r}?" if near else ""
-    return f"there is no such {noun}.{guess} Known: {', '.join(known)}"
+    return f"there is no such {noun}.{guess} Known: {', '.join(known) or 'none'}"
 
 
 def summary(module: ModuleType) -> str:

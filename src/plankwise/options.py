@@ -1,11 +1,12 @@
-"""What a section of a recipe is, and the section [analysis], which `plankwise analyse` reads."""
+"""Options that a user gives, checked: every fault in one message, each with its key, what is allowed and what to do."""
 
-import re
-from typing import Any, Literal, Self
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from plankwise.errors import ConfigError
+from plankwise.kinds import no_such
 
 
 class Options(BaseModel):
@@ -20,91 +21,89 @@ class Options(BaseModel):
     )
 
 
-RuleKind = Literal["regex", "length", "capitals", "emoji", "mentions", "rare_words"]
-USUAL_ABOVE = {"regex": 0, "capitals": 0.5, "emoji": 0, "mentions": 0, "rare_words": 0.2}
-SHARES = ("capitals", "rare_words")  # kinds whose measure is a share of the letters or words; others count
+Kind = TypeVar("Kind", bound=Options)
+Sections = Mapping[str, Callable[[], Any]]  # the class of options of a section whose annotation does not say it
 
 
-class RuleOptions(Options):
-    """An error class: the texts in which something is measured above, or below, a bound."""
+def validate(kind: type[Kind], data: Any, *, prefix: str = "", sections: Sections | None = None) -> Kind:
+    """The options in `data`; in messages, keys begin with `prefix`.
 
-    kind: RuleKind = Field(description="what is measured: matches, words, or the share of capitals or of rare words")
-    name: str = Field(min_length=1, description="what the error class is called; by its kind if absent")
-    pattern: str | None = Field(None, description="for regex: the regular expression whose matches are counted")
-    above: float | None = Field(None, ge=0, description="texts that measure more than this belong to the class")
-    below: float | None = Field(None, gt=0, description="texts that measure less than this belong to the class")
-    seen: int | None = Field(None, ge=0, description="for rare_words: a rare word is in train at most so many times")
-
-    def __repr__(self) -> str:
-        return self.name
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_in_what_the_kind_says(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or not isinstance(kind := data.get("kind"), str):
-            return data
-        filled = {"name": kind.replace("_", " "), **data}
-        if data.get("above") is None and data.get("below") is None and kind in USUAL_ABOVE:
-            filled["above"] = USUAL_ABOVE[kind]
-        if data.get("seen") is None and kind == "rare_words":
-            filled["seen"] = 1
-        return filled
-
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, value: str | None) -> str | None:
-        try:
-            re.compile(value or "")
-        except re.error as error:
-            raise ConfigError(
-                f"{value!r} is no regular expression ({error}); mend it, and write it in single quotes, where TOML "
-                "leaves backslashes alone"
-            ) from None
-        return value
-
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
-        if self.kind == "regex" and not self.pattern:
-            raise ConfigError(r"kind is 'regex', which needs a pattern; give one, for example pattern = '\bnot\b'")
-        for key, value, owner in (("pattern", self.pattern, "regex"), ("seen", self.seen, "rare_words")):
-            if value is not None and self.kind != owner:
-                raise ConfigError(f"{key} is {value!r}, but kind is {self.kind!r}; only kind = {owner!r} takes it")
-        if self.above is None and self.below is None:
-            raise ConfigError(f"kind is {self.kind!r}, which needs a bound; give above or below, in words")
-        if self.above is not None and self.below is not None and self.above >= self.below:
-            raise ConfigError(f"above is {self.above} and below {self.below}; no text can be in between")
-        if self.kind in SHARES and (self.above or 0) >= 1:
-            raise ConfigError(f"above is {self.above}, but {self.kind} are measured as a share; give less than 1")
-        return self
+    Raises:
+        ConfigError: everything that is wrong, gathered in one message.
+    """
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(error, kind, prefix, sections or {}))) from None
 
 
-USUAL_RULES = [
-    RuleOptions.model_validate(rule)
-    for rule in (
-        {"name": "long", "kind": "length", "above": 40},
-        {"kind": "capitals"},
-        {"kind": "emoji"},
-        {"name": "mentions or hashtags", "kind": "mentions", "above": 4},
-        {"name": "quotations", "kind": "regex", "pattern": '["“”„«»][^"“”„«»]+["“”„«»]'},
-        {"name": "questions", "kind": "regex", "pattern": r"\?"},
-        {"kind": "rare_words"},
-    )
-]
+def _explain(error: ValidationError, kind: type[Options], prefix: str, sections: Sections) -> list[str]:
+    """A sentence per key; what the members of a union want is said in one."""
+    wanted: dict[str, tuple[Any, list[str]]] = {}
+    sentences: list[str] = []
+    for item in error.errors():
+        key, owner, field = _locate(item, kind, sections)
+        key = f"{prefix}{key}"
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            sentences.append(f"{key}: {no_such(key.split('.')[-1], owner.model_fields, 'key')}")
+        elif item["type"] == "missing":
+            sentences.append(f"{key} is missing; it is needed: {field.description}")
+        elif item["type"] == "value_error":
+            sentences.append(message if message.startswith(key) else f"{key}: {message}")
+        else:
+            wanted.setdefault(key, (item["input"], []))[1].append(_want(item, field))
+    return sentences + [f"{key} is {value!r}; give {' or '.join(wants)}" for key, (value, wants) in wanted.items()]
 
 
-class AnalysisOptions(Options):
-    rules: list[RuleOptions] = Field(
-        USUAL_RULES, description="error classes: {kind = 'regex', name = 'negation', pattern = '\\bnot\\b'}, …"
-    )
-    margin: float = Field(
-        0.03, gt=0, lt=1, description="a class's share of the errors is stable if it changes by no more"
-    )
-    texts: bool = Field(True, description="keep texts on which the models differ in the record; false if confidential")
+def _locate(item: Any, model: Any, sections: Sections) -> tuple[str, Any, Any]:
+    """The key that an error is about, the class that has it, and its field; pydantic's names of union members go."""
+    owner, field, steps = model, None, []
+    for index, step in enumerate(item["loc"]):
+        fields = getattr(model, "model_fields", {})
+        if step in fields:
+            owner, field = model, fields[step]
+            model = sections[step]() if index == 0 and step in sections else _section(field.annotation)
+        elif item["type"] == "extra_forbidden" and index == len(item["loc"]) - 1:
+            owner = model
+        elif not isinstance(step, int):
+            continue
+        steps.append(str(step))
+    return ".".join(steps), owner, field
 
-    @model_validator(mode="after")
-    def _names_differ(self) -> Self:
-        names = [rule.name for rule in self.rules]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ConfigError(f"several rules are called {twice[0]!r}; give each a name of its own")
-        return self
+
+def _section(annotation: Any) -> Any:
+    """The class of options in an annotation such as `list[SlotOptions] | None`, if there is one."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _section(inner))), None)
+
+
+def _want(item: Any, field: Any) -> str:
+    """What is allowed, in words."""
+    kind, context = item["type"], item.get("ctx", {})
+    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        bounds = {
+            name: getattr(rule, name)
+            for rule in field.metadata
+            for name in ("gt", "ge", "lt", "le")
+            if hasattr(rule, name)
+        }
+        return _range(bounds if context.keys() <= bounds.keys() else context)
+    if kind == "literal_error":
+        return context["expected"]
+    if kind == "string_pattern_mismatch":
+        return field.description
+    if kind.endswith("too_short"):
+        return "some text" if kind.startswith("string") else f"a list of at least {context['min_length']}"
+    words = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "list": "a list"}
+    words |= {"finite": "a finite number", **dict.fromkeys(("model", "dict"), "a section with keys of its own")}
+    return words.get(kind.split("_")[0], item["msg"][0].lower() + item["msg"][1:])
+
+
+def _range(bounds: dict[str, float]) -> str:
+    low = f"of at least {bounds['ge']}" if "ge" in bounds else f"above {bounds['gt']}" if "gt" in bounds else ""
+    high = f"up to {bounds['le']}" if "le" in bounds else f"below {bounds['lt']}" if "lt" in bounds else ""
+    if low and high:
+        return f"a number {low} and {high}"
+    return f"{bounds['ge']} or more" if "ge" in bounds else f"a number {low or high}"

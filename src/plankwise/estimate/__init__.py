@@ -1,1 +1,1 @@
-"""What a run will cost, before it runs: multiply-adds counted, time calibrated on a few real steps, memory by its parts."""
+"""What a run will take, before it runs: its own stages try out a few steps, and say by the work in each what all will take."""

@@ -1,77 +1,115 @@
-"""Which texts each step of a stage is trained on, known before it is."""
+"""A few steps of a stage, run by its own trainer: how long all of them will take, and how much memory."""
 
-import math
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from transformers import TrainerCallback
 
-from plankwise.data.batch import LengthSampler
-from plankwise.estimate.counting import Count
+from plankwise.estimate.timing import Budget, Timing
+from plankwise.estimate.work import Weights, spread
+from plankwise.training.batches import StepBatches
+from plankwise.training.trainer import StageTrainer
 
-MOST_STEPS = 1000  # of a stage that are looked at one by one; of more, so many that lie evenly
-MOST_ROWS = 200_000  # texts whose order is worked out; of more, every so-manieth stands for its neighbours
+MOST_STEPS = 1000  # of a stage that are looked at; of more, so many that lie evenly
 
 
-class Steps:
-    """The batches of a stage's steps, as its sampler gives them."""
+class FewSteps(TrainerCallback):
+    """Has a trainer time a few batches, each with the mask of a step from anywhere in the stage.
 
-    def __init__(self, lengths: Any, *, num_steps: int, batch_size: int, micro_batch: int, seed: int) -> None:
-        self.rows, self.lengths = thinned(lengths)
+    The first batch is the largest, where memory is looked at. Then come those of medium size: a part of each step takes as long
+    however large the batch is, and this way that part has its share.
+    """
+
+    def __init__(self, trainer: StageTrainer, num_steps: int, budget: Budget) -> None:
+        self.trainer = trainer
         self.num_steps = num_steps
-        self.micro_batch = micro_batch
-        self.accumulation = math.ceil(batch_size / micro_batch)
-        self.sampler = LengthSampler(self.lengths, batch_size, seed)  # type: ignore[arg-type]
-        self.orders: dict[int, np.ndarray] = {}
+        self.timing = Timing(budget, 0.0)
+        self.steps = np.linspace(0, num_steps - 1, min(num_steps, MOST_STEPS)).astype(int).tolist()
+        self.weights = np.zeros(len(self.steps))  # by step; known when training begins
+        self.left: list[tuple[int, int]] = []  # places of batches and steps that are still to be run together
+        self.saved: dict[int, int] = {}  # bytes that autograd keeps for a backward pass, by address
+        self.hooks = ExitStack()  # open while those are noted, in the first step
+        batches = list(itertools.islice(batches_by_step(trainer.batches), len(self.steps)))
+        self.tokens = np.array([count_tokens(parts, trainer.batches.order.lengths) for parts in batches])
+        medium = np.argsort(abs(self.tokens - self.tokens.mean()), kind="stable")
+        self.order = [int(self.tokens.argmax()), *medium.tolist()]
+        trainer.batches = Batches(itertools.chain(*(batches[place] for place in self.order)))  # type: ignore[assignment]
+        trainer.add_callback(self)
 
-    @property
-    def numbers(self) -> np.ndarray:
-        """The steps that stand for all."""
-        return np.unique(np.linspace(0, self.num_steps - 1, min(self.num_steps, MOST_STEPS)).astype(int))
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        weights = Weights(self.trainer.model.train())
+        for place, step in enumerate(self.steps):
+            state.global_step = step
+            self.trainer.callback_handler.on_step_begin(args, state, control)  # tells the model at which step it is
+            self.weights[place] = weights.training(step)
+        self.left = list(zip(self.order, spread(self.weights), strict=False))
+        state.global_step = self.steps[self.left[0][1]]
+        own = storages(self.trainer.model)
 
-    def batches(self, step: int) -> Iterator[tuple[np.ndarray, int]]:
-        """The rows of a step's micro-batches, and the longest text in each."""
-        per_epoch = math.ceil(math.ceil(len(self.rows) / self.micro_batch) / self.accumulation)
-        epoch, place = divmod(step, per_epoch)
-        order = self._order(epoch % max(1, MOST_ROWS // len(self.rows)))
-        first = place * self.accumulation
-        for number in range(first, first + self.accumulation):
-            chosen = order[number * self.micro_batch : (number + 1) * self.micro_batch]
-            if len(chosen):
-                yield self.rows[chosen], int(self.lengths[chosen].max())
+        def note(tensor: torch.Tensor) -> torch.Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in own:
+                self.saved[storage.data_ptr()] = storage.nbytes()
+            return tensor
 
-    def cost(self, step: int, count: Count, beside: int) -> float:
-        """A step's multiply-adds where a text takes `count`; `beside`: special tokens that its length does not hold."""
-        return sum(count.of(len(rows), longest + beside) for rows, longest in self.batches(step))
+        self.hooks.enter_context(saved_tensors_hooks(note, lambda tensor: tensor))
+        self.timing = Timing(self.timing.budget, (self.tokens * self.weights).mean() * self.num_steps)
 
-    def _order(self, epoch: int) -> np.ndarray:
-        if epoch not in self.orders:
-            self.sampler.set_epoch(epoch)
-            self.orders[epoch] = np.fromiter(self.sampler, np.int64, len(self.rows))
-        return self.orders[epoch]
+    def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.hooks.close()
 
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.hooks.close()
+        if args.device.type == "cuda":
+            torch.cuda.synchronize(args.device)
+        batch, place = self.left.pop(0)
+        self.timing.add(self.tokens[batch] * self.weights[place])
+        enough = self.trainer.context.on_main(lambda: self.timing.enough)  # clocks differ
+        control.should_training_stop = enough or not self.left
+        control.should_log = control.should_evaluate = control.should_save = False
+        if self.left:
+            state.global_step = self.steps[self.left[0][1]]
 
-class Pass:
-    """Every text once, in batches of like length, the longest first."""
-
-    def __init__(self, lengths: Any, batch_size: int) -> None:
-        rows, few = thinned(lengths)
-        order = np.argsort(few, kind="stable")[::-1]
-        self.batches = [rows[order[start : start + batch_size]] for start in range(0, len(order), batch_size)]
-        self.longest = few[order[::batch_size]]
-        self.share = len(rows) / len(lengths)
-
-    def costs(self, count: Count, beside: int) -> np.ndarray:
-        """Each batch's multiply-adds."""
-        return count.of(np.array([len(rows) for rows in self.batches]), self.longest.astype(float) + beside)
-
-    def total(self, count: Count, beside: int) -> float:
-        """Those of the whole pass, texts that were left out included."""
-        return float(self.costs(count, beside).sum()) / self.share
+    def memory(self, *others: nn.Module) -> dict[str, int]:
+        """Bytes at the peak, by what they are for; `others`: what is in memory beside the model that is trained."""
+        model, modules = self.trainer.model, self.trainer.modules
+        own = sum(parameter.nbytes for parameter in modules.parameters())
+        trained = own + sum(one.nbytes for name, one in model.named_parameters() if name in self.trainer.trained)
+        wanted = own + sum(one.nbytes for one in model.parameters() if one.requires_grad)
+        return {
+            "weights": sum(storages(model, modules, *others).values()),
+            "gradients": max(trained, wanted),
+            "optimiser": 2 * trained,
+            "activations": sum(self.saved.values()),
+        }
 
 
-def thinned(lengths: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of rows that stand for all, and their lengths."""
-    lengths = np.asarray(lengths)
-    rows = np.arange(0, len(lengths), math.ceil(len(lengths) / MOST_ROWS))
-    return rows, lengths[rows]
+class Batches(list[list[int]]):
+    """Rows of batches, the same in every epoch."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """What a loader asks of its batches."""
+
+
+def batches_by_step(batches: StepBatches) -> Iterator[tuple[list[int], ...]]:
+    """The rows of each step's micro-batches, from the first step on."""
+    for epoch in itertools.count():
+        batches.set_epoch(epoch)
+        yield from zip(*[iter(batches)] * batches.accumulation, strict=True)
+
+
+def count_tokens(parts: Sequence[list[int]], lengths: torch.Tensor) -> int:
+    """Padding included, to the longest text of each part."""
+    return sum(len(rows) * int(lengths[rows].max()) for rows in parts if rows)
+
+
+def storages(*models: nn.Module) -> dict[int, int]:
+    """The bytes of each storage that the models hold, by its address."""
+    held = [one.untyped_storage() for model in models for one in (*model.parameters(), *model.buffers())]
+    return {storage.data_ptr(): storage.nbytes() for storage in held}

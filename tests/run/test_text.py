@@ -2,15 +2,22 @@
 
 import json
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
 
 from plankwise.config import load_config
+from plankwise.context import open_context
 from plankwise.errors import ConfigError, DataError, RunError
-from plankwise.inference import evaluate
-from plankwise.run import compress
+from plankwise.run.compress import compress
+from plankwise.run.inference import evaluate
+from plankwise.run.inputs import read_run
+from plankwise.run.training import train_whole
+from workers import compress as compress_recipe
+from workers import kill_when, last_step, start, wait
 
 
 @pytest.fixture
@@ -66,7 +73,7 @@ def finished(text_recipe, quiet_console):
 def test_text_comes_in_and_a_compressed_masked_language_model_comes_out(finished, tmp_path):
     record = finished
     assert record["made_head"] is True
-    assert list(record["stages"]) == ["head", "predecessor", "replacing", "floor"]
+    assert list(record["stages"]) == ["head", "predecessor", "replacing", "truncated"]
     assert record["stages"]["head"]["max_steps"] == 6
     assert record["stages"]["predecessor"]["max_steps"] == 24
     before, after = record["predecessor"]["metrics"]["perplexity"], record["successor"]["metrics"]["perplexity"]
@@ -82,23 +89,18 @@ def test_text_comes_in_and_a_compressed_masked_language_model_comes_out(finished
     assert not list((tmp_path / "run").rglob("*.arrow"))
 
 
-def test_the_head_learns_alone_first(text_recipe, quiet_console, tmp_path, monkeypatch):
-    from plankwise.training.stage import Stage
-
-    changed = {}
-    run = Stage.run
-
-    def watched(self, model, *args, **kwargs):
-        before = {name: value.detach().clone() for name, value in model.named_parameters()}
-        result = run(self, model, *args, **kwargs)
-        changed[self.name] = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
-        return result
-
-    monkeypatch.setattr(Stage, "run", watched)
-    compress(load_config(text_recipe, ["evaluation.floor=false"]), quiet_console)
-    assert changed["head"]
-    assert all(name.startswith("cls.") for name in changed["head"])
-    assert any(name.startswith("bert.encoder") for name in changed["predecessor"])
+def test_the_head_learns_alone_first(text_recipe, quiet_console, tiny_model_folder):
+    context = open_context(quiet_console, Path("unused"), 0)
+    config = load_config(text_recipe, ["task.head_share=1"])
+    run = read_run(config, replace(context, folder=Path(config.run.folder)))
+    run.task.lay_out(run.folder, quiet_console)
+    model = run.load(str(tiny_model_folder))
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    stages = train_whole(run, model, "predecessor", new_head=True)
+    changed = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
+    assert list(stages) == ["head"]
+    assert changed
+    assert all(name.startswith("cls.") for name in changed)
 
 
 def test_evaluating_the_successor_gives_the_perplexity_of_the_record(finished, tmp_path, command):
@@ -110,7 +112,7 @@ def test_evaluating_the_successor_gives_the_perplexity_of_the_record(finished, t
 
 def test_a_model_with_a_head_is_not_trained_first(finished, text_recipe, quiet_console, tmp_path):
     given = str(tmp_path / "run" / "predecessor")
-    overrides = [f"predecessor.path={given}", f"run.folder={tmp_path / 'again'}", "evaluation.floor=false"]
+    overrides = [f"predecessor.path={given}", f"run.folder={tmp_path / 'again'}", "evaluation.truncated=false"]
     record = compress(load_config(text_recipe, overrides), quiet_console)
     assert list(record["stages"]) == ["replacing"]
     assert record["made_head"] is False
@@ -119,29 +121,17 @@ def test_a_model_with_a_head_is_not_trained_first(finished, text_recipe, quiet_c
     )
 
 
-def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_weights(
-    text_recipe, quiet_console, tmp_path, monkeypatch
-):
-    overrides = ["evaluation.floor=false", "evaluation.latency=false"]
-    compress(load_config(text_recipe, overrides), quiet_console)
-    folder = f"run.folder={tmp_path / 'stopped'}"
-
-    from plankwise.training.trainer import StageTrainer
-
-    step = StageTrainer.training_step
-
-    def stopping(self, *args, **kwargs):
-        if "replacing" in str(self.folder) and self.state.global_step == 4:
-            raise KeyboardInterrupt
-        return step(self, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StageTrainer, "training_step", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            compress(load_config(text_recipe, [*overrides, folder]), quiet_console)
-    compress(load_config(text_recipe, [*overrides, folder]), quiet_console)
+def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(text_recipe, tmp_path):
+    overrides = ["evaluation.truncated=false", "evaluation.latency=false", "evaluation.estimate=false"]
+    folder = f"run.folder={tmp_path / 'killed'}"
+    whole = start(compress_recipe, str(text_recipe), overrides)
+    worker = start(compress_recipe, str(text_recipe), [*overrides, folder, "training.save_every=1"])
+    stage = tmp_path / "killed" / "checkpoints" / "replacing"
+    assert kill_when(worker, lambda: last_step(stage) >= 3)
+    assert wait(start(compress_recipe, str(text_recipe), [*overrides, folder, "training.save_every=1"])) == 0
+    assert wait(whole) == 0
     first, second = (
-        AutoModelForMaskedLM.from_pretrained(tmp_path / name / "successor").state_dict() for name in ("run", "stopped")
+        AutoModelForMaskedLM.from_pretrained(tmp_path / name / "successor").state_dict() for name in ("run", "killed")
     )
     assert all(torch.equal(first[name], second[name]) for name in first)
 
@@ -149,7 +139,7 @@ def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_weights(
 @pytest.mark.parametrize("objective", ["mlm+nsp", "mlm+sop"])
 def test_pairs_of_sentences_can_be_learnt_beside(objective, text_recipe, quiet_console):
     record = compress(
-        load_config(text_recipe, [f"task.objective={objective}", "evaluation.floor=false"]), quiet_console
+        load_config(text_recipe, [f"task.objective={objective}", "evaluation.truncated=false"]), quiet_console
     )
     assert 0 <= record["successor"]["metrics"]["pair_accuracy"] <= 1
     assert math.isfinite(record["successor"]["metrics"]["perplexity"])
@@ -168,7 +158,7 @@ def test_a_decoder_is_compressed_on_the_next_token(text_recipe, quiet_console, t
         "task.objective=clm",
         f"predecessor.path={folder}",
         "predecessor.finetune=true",
-        "evaluation.floor=false",
+        "evaluation.truncated=false",
     ]
     record = compress(load_config(text_recipe, overrides), quiet_console)
     assert list(record["stages"]) == ["predecessor", "replacing"]
@@ -177,7 +167,7 @@ def test_a_decoder_is_compressed_on_the_next_token(text_recipe, quiet_console, t
 
 
 def test_the_fitted_start_and_layerdrop_work_on_text_too(text_recipe, quiet_console, tmp_path):
-    overrides = ["evaluation.floor=false", "evaluation.latency=false", "task.whole_words=true", "task.pack=false"]
+    overrides = ["evaluation.truncated=false", "evaluation.latency=false", "task.whole_words=true", "task.pack=false"]
     record = compress(load_config(text_recipe, [*overrides, "plan.init=fitted"]), quiet_console)
     assert max(record["fitting"]["relative_error"]) < 1
     given = f"predecessor.path={tmp_path / 'run' / 'predecessor'}"
@@ -185,7 +175,7 @@ def test_the_fitted_start_and_layerdrop_work_on_text_too(text_recipe, quiet_cons
     assert compress(load_config(text_recipe, [*overrides, *more]), quiet_console)["steps"] == 6
 
 
-def test_only_as_much_text_is_cut_into_blocks_as_the_steps_can_use(finished):
+def test_only_as_much_text_is_cut_into_sequences_as_the_steps_can_use(finished):
     assert finished["task"]["blocks"]["train"]["blocks"] <= 30 * 8
     assert finished["task"]["train"] == finished["task"]["blocks"]["train"]["blocks"]
 
@@ -210,13 +200,7 @@ def test_a_corpus_of_nothing_but_held_out_text_is_refused(text_recipe, quiet_con
     assert not (tmp_path / "run").exists()
 
 
-def test_what_needs_labels_refuses_text(text_recipe, command, tmp_path):
-    result = command("compare", text_recipe, "--methods", "finetune", "--folder", tmp_path / "compare")
-    assert result.code == 2
-    assert "task.name is 'text', which has no labels" in result.err
-
-
 def test_a_classifier_is_not_evaluated_as_a_language_model(text_recipe, quiet_console, tiny_classifier_folder):
     config = load_config(text_recipe, [f"predecessor.path={tiny_classifier_folder}"])
-    with pytest.raises(ConfigError, match=r"has no trained head for task.objective = 'mlm'"):
+    with pytest.raises(ConfigError, match=r"has no trained head for this task \(text\)"):
         evaluate(config, quiet_console)

@@ -9,16 +9,16 @@ import torch
 from rich.console import Console
 from transformers import AutoModelForSequenceClassification
 
-from plankwise import analysis
-from plankwise.analysis import Request, analyse
 from plankwise.config import validate_config
 from plankwise.errors import ConfigError, DataError, RunError
 from plankwise.evaluation.cost import measure_cost
-from plankwise.inference import evaluate
+from plankwise.run import analysis
+from plankwise.run.analysis import AnalysisRequest, analyse
+from plankwise.run.inference import evaluate
 
 QUIET = Console(quiet=True)
 PLAN = [{"path": "bert.encoder.layer", "span": span, "part": "layers"} for span in ([0, 1], [2, 3])]
-ERRORS = Request(parts=("errors",))
+ERRORS = AnalysisRequest(sections=("errors",))
 
 
 @pytest.fixture
@@ -66,16 +66,19 @@ def score(folder, model):
 
 def test_all_parts_are_added_to_the_record_and_the_rest_stays(make_run, cheap_cost):
     folder = make_run()
-    record = analyse(folder, Request(batch_sizes=(1, 3), predictions=2, threads=1, sentence="a fine film"), QUIET)
+    record = analyse(
+        folder, AnalysisRequest(batch_sizes=(1, 3), predictions=2, threads=1, sentence="a fine film"), QUIET
+    )
     assert record == read(folder)
     assert record["retained"] == 0.9
     assert record["analysis"].keys() == {"errors", "inside", "cost"}
     assert record["analysis"]["inside"]["paths"]["sentence"] == "a fine film"
     assert len(record["analysis"]["inside"]["impact"]["slots"]) == 2
-    assert list(cheap_cost["paths"]) == ["predecessor", "successor"]
+    models, timed = cheap_cost["models"], cheap_cost["timed"]
+    assert list(models.paths) == ["predecessor", "successor"]
     assert (cheap_cost["batch_sizes"], cheap_cost["predictions"], cheap_cost["threads"]) == ([1, 3], 2, 1)
-    assert (cheap_cost["max_length"], len(cheap_cost["texts"])) == (16, 24)
-    assert cheap_cost["load"](str(folder / "successor")).config.num_hidden_layers == 2
+    assert (len(timed.texts), timed.encode([("film " * 99,)])["input_ids"].shape) == (24, (1, 16))
+    assert models.open(str(folder / "successor")).module.config.num_hidden_layers == 2
 
 
 def test_the_cells_agree_with_the_scores_of_evaluate(make_run):
@@ -120,7 +123,7 @@ def swap_classes(given, wanted):
 def test_parts_that_are_not_asked_for_are_kept(make_run, cheap_cost):
     folder = make_run()
     before = analyse(folder, ERRORS, QUIET)["analysis"]
-    after = analyse(folder, Request(parts=("cost",)), QUIET)["analysis"]
+    after = analyse(folder, AnalysisRequest(sections=("cost",)), QUIET)["analysis"]
     assert after == {**before, "cost": {"device": "cpu"}}
 
 
@@ -153,22 +156,22 @@ def test_rules_are_those_of_the_config_or_of_another_recipe(make_run, tmp_path):
     assert classes["rows"]
     recipe = tmp_path / "rules.toml"
     recipe.write_text("[analysis]\nrules = [{kind = 'regex', name = 'films', pattern = '^film'}]\ntexts = false")
-    found = analyse(folder, Request(parts=("errors",), recipe=recipe), QUIET)["analysis"]["errors"]
+    found = analyse(folder, AnalysisRequest(sections=("errors",), recipe=recipe), QUIET)["analysis"]["errors"]
     assert {row["name"] for row in found["classes"]["rows"]} == {"films"}
     assert {flip["text"] for flip in found["flips"]} == {""}
 
 
 def test_labels_by_hand_are_read_back_and_stay_until_others_come(make_run, tmp_path):
     folder, sheet = make_run(), tmp_path / "errors.csv"
-    analyse(folder, Request(parts=("errors",), sample=sheet, count=6), QUIET)
+    analyse(folder, AnalysisRequest(sections=("errors",), sample=sheet, count=6), QUIET)
     sheet.write_text("\n".join(f"{line}{'odd' * (i > 0)}" for i, line in enumerate(sheet.read_text().splitlines())))
-    found = analyse(folder, Request(parts=("errors",), labels=sheet), QUIET)["analysis"]["errors"]
+    found = analyse(folder, AnalysisRequest(sections=("errors",), labels=sheet), QUIET)["analysis"]["errors"]
     assert found["hand_labels"]["labelled"] == 6
     assert {row["name"] for row in found["hand_labels"]["rows"]} == {"odd"}
     assert analyse(folder, ERRORS, QUIET)["analysis"]["errors"]["hand_labels"] == found["hand_labels"]
     other = make_run(folder="other", seeds=(5, 7))
     with pytest.raises(DataError, match=r"csv line \d: (predecessor|successor) is .* of this run"):
-        analyse(other, Request(parts=("errors",), labels=sheet), QUIET)
+        analyse(other, AnalysisRequest(sections=("errors",), labels=sheet), QUIET)
     assert "analysis" not in read(other)
 
 
@@ -180,11 +183,11 @@ def number_run(make_run, table_file):
 
 def test_a_task_on_numbers_has_no_errors_and_says_so(make_run, table_file, capsys):
     folder = number_run(make_run, table_file)
-    analysed = analyse(folder, Request(parts=("errors", "inside")), Console(width=200))["analysis"]
+    analysed = analyse(folder, AnalysisRequest(sections=("errors", "inside")), Console(width=200))["analysis"]
     assert analysed.keys() == {"inside"}
     assert "errors: left out, since the task is on numbers" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="task is on numbers, so no answer is right or wrong; leave --sample"):
-        analyse(folder, Request(parts=("errors",), sample=folder / "errors.csv"), QUIET)
+        analyse(folder, AnalysisRequest(sections=("errors",), sample=folder / "errors.csv"), QUIET)
 
 
 def test_a_text_task_is_looked_into_without_errors(make_run, tiny, tmp_path, cheap_cost):
@@ -192,29 +195,32 @@ def test_a_text_task_is_looked_into_without_errors(make_run, tiny, tmp_path, che
     corpus.write_text("\n".join(text for text, _ in tiny.make_rows(60)), "utf-8")
     folder = make_run(task={"name": "text", "path": str(corpus), "unit": "line", "dev_share": 0.3})
     before = {path.name for path in folder.iterdir()}
-    found = analyse(folder, Request(), QUIET)["analysis"]
+    found = analyse(folder, AnalysisRequest(), QUIET)["analysis"]
     assert found.keys() == {"inside", "cost"}
     assert found["inside"]["cka"]["tokens"] > 0
     assert {path.name for path in folder.iterdir()} == before
 
 
 def test_what_is_no_finished_compression_is_refused(make_run, tmp_path):
-    with pytest.raises(RunError, match=r"has no record.json: it is no finished run"):
-        analyse(tmp_path, Request(), QUIET)
+    with pytest.raises(RunError, match=r"has no record.json: it is not a finished run"):
+        analyse(tmp_path, AnalysisRequest(), QUIET)
     folder = make_run()
     (folder / "config.toml").unlink()
     with pytest.raises(RunError, match=r"has no config.toml, so its task is not known"):
-        analyse(folder, Request(), QUIET)
+        analyse(folder, AnalysisRequest(), QUIET)
     (folder / "record.json").write_text('{"model": {}}')
     with pytest.raises(RunError, match="holds no predecessor and successor to compare; give the folder of a finished"):
-        analyse(folder, Request(), QUIET)
+        analyse(folder, AnalysisRequest(), QUIET)
 
 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"parts": ("costs",)}, "--only names 'costs'; there is no such part. Did you mean 'cost'?"),
-        ({"parts": ("cost",), "count": 5, "sample": "x.csv"}, "--only is cost, but --sample and --labels need errors"),
+        ({"sections": ("costs",)}, "--only names 'costs'; there is no such section. Did you mean 'cost'?"),
+        (
+            {"sections": ("cost",), "count": 5, "sample": "x.csv"},
+            "--only is cost, but --sample and --labels need errors",
+        ),
         ({"count": 0}, "--count is 0; give 1 or more"),
         ({"threads": -1}, "--threads is -1; give 1 or more"),
         ({"batch_sizes": (4, 0)}, r"--batch-sizes is [4, 0]; give numbers of 1 or more"),
@@ -222,5 +228,5 @@ def test_what_is_no_finished_compression_is_refused(make_run, tmp_path):
 )
 def test_a_request_that_makes_no_sense_is_refused(asked, sentence):
     with pytest.raises(ConfigError) as caught:
-        Request(**asked)
+        AnalysisRequest(**asked)
     assert sentence in str(caught.value)

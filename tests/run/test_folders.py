@@ -1,9 +1,15 @@
-import pytest
+import tomllib
+from pathlib import Path
 
-from plankwise import folders
+import pytest
+import tomli_w
+from rich.console import Console
+
 from plankwise.config import validate_config
 from plankwise.errors import RunError
 from plankwise.record import write_record
+from plankwise.run import folders
+from workers import hold_lock_and_die, start, wait
 
 
 @pytest.fixture
@@ -58,7 +64,7 @@ def test_a_file_foreign_files_and_a_damaged_config_are_refused(tmp_path, config)
     (tmp_path / "thesis.doc").write_text("x")
     with pytest.raises(RunError, match="which is a file"):
         folders.is_finished(tmp_path / "thesis.doc", config)
-    with pytest.raises(RunError, match="holds files that are no run of plankwise"):
+    with pytest.raises(RunError, match="holds files that are not a run of plankwise"):
         folders.is_finished(tmp_path, config)
     (tmp_path / "config.toml").write_text("not toml")
     with pytest.raises(RunError, match=r"config.toml cannot be read .*choose another run.folder, or delete it"):
@@ -68,3 +74,48 @@ def test_a_file_foreign_files_and_a_damaged_config_are_refused(tmp_path, config)
 def test_other_rules_for_the_analysis_make_no_other_run(tmp_path):
     folders.claim(tmp_path / "run", validate_config({}))
     assert not folders.is_finished(tmp_path / "run", validate_config({"analysis": {"margin": 0.1}}))
+
+
+def test_a_key_that_an_earlier_version_did_not_have_makes_no_other_run(tmp_path, config):
+    folders.claim(tmp_path, config)
+    data = tomllib.loads((tmp_path / "config.toml").read_text())
+    del data["evaluation"]["runtime"], data["training"]["fast_dropout"], data["plan"]["options"]
+    data["evaluation"]["floor"] = data["evaluation"].pop("truncated")
+    (tmp_path / "config.toml").write_text(tomli_w.dumps(data))
+    assert not folders.is_finished(tmp_path, config)
+    other = validate_config({"plan": {"successors": 3}, "training": {"fast_dropout": False}})
+    with pytest.raises(RunError, match=r"training.fast_dropout is auto there, False here"):
+        folders.is_finished(tmp_path, other)
+
+
+QUIET = Console(quiet=True)
+
+
+def test_a_second_process_is_refused_with_the_name_of_the_first(tmp_path):
+    with folders.FolderLock(tmp_path / "run", QUIET) as lock:
+        lock.acquire()
+        lock.acquire()  # taking it again changes nothing
+        holder = (tmp_path / "run" / ".lock").read_text().strip()
+        other = folders.FolderLock(tmp_path / "run", QUIET)
+        with pytest.raises(RunError) as caught:
+            other.acquire()
+        assert f"is being written by {holder}; wait until it has ended" in str(caught.value)
+    assert not (tmp_path / "run" / ".lock").exists()
+    other.acquire()
+    other.__exit__(None, None, None)
+
+
+def test_a_lock_goes_with_the_process_that_held_it_however_it_ended(tmp_path):
+    process = start(hold_lock_and_die, str(tmp_path / "run"))
+    assert wait(process) == 7
+    assert (tmp_path / "run" / ".lock").exists()
+    with folders.FolderLock(tmp_path / "run", QUIET) as lock:
+        lock.acquire()
+    assert not folders.is_finished(tmp_path / "run", validate_config({}))
+
+
+def test_a_new_folder_goes_again_if_what_is_found_inside_cannot_be_used(tmp_path, config):
+    lock = folders.FolderLock(tmp_path / "run", QUIET)
+    with pytest.raises(RunError, match="bad data"), lock, folders.claimed(lock, config):
+        raise RunError("bad data")
+    assert not Path(tmp_path / "run").exists()

@@ -6,11 +6,13 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from plankwise import inference
 from plankwise.config import validate_config
+from plankwise.data.pieces import Layout
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.predict import predict
-from plankwise.tasks._tables import Layout
+from plankwise.models.loading import Loader
+from plankwise.run import inference
+from plankwise.task_kinds import _label_predictions as predictions
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def read_csv(path):
 def test_predictions_name_the_class_with_the_highest_logit(tiny_classifier_folder, table_file, tmp_path, console):
     config = config_of(tiny_classifier_folder)
     inference.predict_table(config, table_file, ["sentence"], Layout(), tmp_path / "out.csv", console)
-    classifier = inference.open_classifier(config)
+    classifier = predictions.Classifier(config, Loader())
     table = pa.table({"text": [row["sentence"] for row in read_csv(table_file)]})
     logits = classifier.outputs(table, console)
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -52,17 +54,17 @@ def test_predictions_name_the_class_with_the_highest_logit(tiny_classifier_folde
 def test_a_large_table_is_predicted_in_chunks_without_losing_the_order(
     tiny_classifier_folder, tiny, console, monkeypatch
 ):
-    classifier = inference.open_classifier(config_of(tiny_classifier_folder))
+    classifier = predictions.Classifier(config_of(tiny_classifier_folder), Loader())
     table = pa.table({"text": [text for text, _ in tiny.make_rows(11)]})
     whole = classifier.outputs(table, console)
-    monkeypatch.setattr(inference, "CHUNK", 4)
+    monkeypatch.setattr(predictions, "CHUNK", 4)
     assert np.allclose(classifier.outputs(table, console), whole, atol=1e-5)
     assert len(np.unique(whole, axis=0)) == 11
 
 
 def test_texts_that_are_cut_are_counted_over_all_chunks(tiny_classifier_folder, console, monkeypatch):
-    classifier = inference.open_classifier(config_of(tiny_classifier_folder))
-    monkeypatch.setattr(inference, "CHUNK", 2)
+    classifier = predictions.Classifier(config_of(tiny_classifier_folder), Loader())
+    monkeypatch.setattr(predictions, "CHUNK", 2)
     classifier.outputs(pa.table({"text": ["film", "film " * 20, "plot", "plot " * 30, "end"]}), console)
     assert "2 of 5 texts were longer than 16 tokens and cut" in console.file.getvalue()
 
@@ -86,7 +88,7 @@ def test_a_submission_has_the_boards_header_and_labels_in_any_order_of_classes(
 ):
     folder = tiny.save_bert(tmp_path / "model", names=names)
     logits = np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
-    monkeypatch.setattr(inference, "predict", lambda *args: logits)
+    monkeypatch.setattr(predictions, "predict", lambda *args: logits)
     config = config_of(folder, name="glue", subset="rte", folder=str(rte))
     assert inference.predict_tests(config, tmp_path / "board", console) == [tmp_path / "board" / "RTE.tsv"]
     lines = [line.split("\t") for line in (tmp_path / "board" / "RTE.tsv").read_text().splitlines()]

@@ -1,11 +1,6 @@
 """The whole flow on a tiny encoder and a table: one command, from raw data to a checkpoint."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 import tomllib
 
 import pytest
@@ -16,24 +11,25 @@ from transformers import AutoModelForSequenceClassification
 
 from plankwise.config import load_config, validate_config
 from plankwise.errors import ConfigError
-from plankwise.examples.labelled import prepare_task
-from plankwise.run import compress
+from plankwise.run.compress import compress
+from plankwise.task_kinds.labels import prepare_task
+from workers import compress as compress_recipe
+from workers import kill_when, last_step, start, wait
 
 QUIET = Console(quiet=True)
 MODEL_KEYS = {"parameters", "size_mb", "score", "metrics", "latency_ms"}
 
 
-@pytest.fixture
-def settings(tmp_path, table_file, tiny_model_folder):
+def make_settings(folder, table, encoder):
     """Overrides for a run of a few seconds in which the tiny predecessor learns the task."""
     return [
-        f"run.folder={tmp_path / 'run'}",
-        f"predecessor.path={tiny_model_folder}",
+        f"run.folder={folder}",
+        f"predecessor.path={encoder}",
         "predecessor.training.epochs=12",
         "predecessor.training.learning_rate=3e-3",
         "predecessor.training.batch_size=8",
         "task.name=table",
-        f"task.train={table_file}",
+        f"task.train={table}",
         "task.text=sentence",
         "task.label=label",
         "training.epochs=6",
@@ -46,24 +42,30 @@ def settings(tmp_path, table_file, tiny_model_folder):
 
 
 @pytest.fixture
-def finished(settings):
-    config = load_config(None, settings)
-    return config, compress(config, QUIET)
+def settings(tmp_path, table_file, tiny_model_folder):
+    return make_settings(tmp_path / "run", table_file, tiny_model_folder)
 
 
-def test_a_run_leaves_a_config_a_record_and_a_successor_that_plain_transformers_loads(finished, tmp_path):
-    config, record = finished
-    folder = tmp_path / "run"
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, tiny, tiny_model_folder):
+    """A run that is done once for all tests that only look at it: its config, its record, its folder."""
+    place = tmp_path_factory.mktemp("finished")
+    config = load_config(None, make_settings(place / "run", tiny.save_table(place / "reviews.csv"), tiny_model_folder))
+    return config, compress(config, QUIET), place / "run"
+
+
+def test_a_run_leaves_a_config_a_record_and_a_successor_that_plain_transformers_loads(finished):
+    config, record, folder = finished
     assert {path.name for path in folder.iterdir()} == {
         "config.toml",
         "record.json",
         "predecessor",
         "successor",
-        "floor",
+        "truncated",
     }
     assert validate_config(tomllib.loads((folder / "config.toml").read_text())) == config
     assert json.loads((folder / "record.json").read_text()) == json.loads(json.dumps(record))
-    for name in ("predecessor", "successor", "floor"):
+    for name in ("predecessor", "successor", "truncated"):
         assert record[name].keys() >= MODEL_KEYS
     successor = AutoModelForSequenceClassification.from_pretrained(folder / "successor")
     assert successor.config.num_hidden_layers == 2
@@ -73,7 +75,7 @@ def test_a_run_leaves_a_config_a_record_and_a_successor_that_plain_transformers_
 
 
 def test_the_figures_of_the_record_follow_from_each_other(finished):
-    _, record = finished
+    _, record, _ = finished
     before, after = record["predecessor"], record["successor"]
     assert record["retained"] == after["score"] / before["score"]
     assert record["compression_ratio"] == before["parameters"] / after["parameters"]
@@ -89,30 +91,30 @@ def test_the_figures_of_the_record_follow_from_each_other(finished):
     assert all(entry["expected_learning_rate"] <= entry["learning_rate"] for entry in logs)
 
 
-def test_the_same_command_again_changes_nothing_and_gives_the_same_record(finished, tmp_path):
-    config, record = finished
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+def test_the_same_command_again_changes_nothing_and_gives_the_same_record(finished):
+    config, record, folder = finished
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert compress(config, QUIET) == json.loads(json.dumps(record))
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
 def test_running_its_own_config_repeats_the_run(finished, tmp_path):
-    _, record = finished
-    again = load_config(tmp_path / "run" / "config.toml", [f"run.folder={tmp_path / 'again'}"])
+    _, record, folder = finished
+    again = load_config(folder / "config.toml", [f"run.folder={tmp_path / 'again'}"])
     assert compress(again, QUIET)["successor"]["metrics"] == record["successor"]["metrics"]
-    one, two = (load_file(tmp_path / name / "successor" / "model.safetensors") for name in ("run", "again"))
+    one, two = (load_file(run / "successor" / "model.safetensors") for run in (folder, tmp_path / "again"))
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
-def test_a_trained_predecessor_is_taken_as_it_is(finished, settings, tmp_path):
-    _, before = finished
-    trained = tmp_path / "run" / "predecessor"
-    given = [f"predecessor.path={trained}", f"run.folder={tmp_path / 'second'}", "evaluation.floor=false"]
-    record = compress(load_config(None, [*settings, *given]), QUIET)
+def test_a_trained_predecessor_is_taken_as_it_is(finished, tmp_path):
+    _, before, folder = finished
+    trained = folder / "predecessor"
+    given = [f"predecessor.path={trained}", f"run.folder={tmp_path / 'second'}", "evaluation.truncated=false"]
+    record = compress(load_config(folder / "config.toml", given), QUIET)
     assert record["predecessor"]["path"] == str(trained)
     assert record["predecessor"]["score"] == before["predecessor"]["score"]
     assert not (tmp_path / "second" / "predecessor").exists()
-    assert "floor" not in record
+    assert "truncated" not in record
     assert record["successor"]["metrics"] == before["successor"]["metrics"]
 
 
@@ -133,7 +135,12 @@ def test_a_trained_predecessor_is_taken_as_it_is(finished, settings, tmp_path):
     ],
 )
 def test_other_methods_plans_and_schedules_run_through(settings, extra, depth, tmp_path):
-    quick = ["predecessor.training.epochs=6", "training.epochs=2", "evaluation.floor=false", "evaluation.latency=false"]
+    quick = [
+        "predecessor.training.epochs=6",
+        "training.epochs=2",
+        "evaluation.truncated=false",
+        "evaluation.latency=false",
+    ]
     record = compress(load_config(None, [*settings, *quick, *extra]), QUIET)
     successor = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run" / "successor")
     assert successor.config.num_hidden_layers == depth
@@ -141,14 +148,11 @@ def test_other_methods_plans_and_schedules_run_through(settings, extra, depth, t
     assert record["speedup"] is None
 
 
-def step_of(checkpoint):
-    return int(checkpoint.name.partition("-")[2])
-
-
 def test_a_run_killed_again_and_again_ends_with_the_very_successor_of_one_left_alone(settings, tmp_path):
     quick = [
         *settings,
         "evaluation.latency=false",
+        "evaluation.estimate=false",
         "training.save_every=2",
         "predecessor.training.save_every=3",
         "plan.init=fitted",
@@ -156,23 +160,16 @@ def test_a_run_killed_again_and_again_ends_with_the_very_successor_of_one_left_a
     ]
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(load_config(None, quick).to_toml())
-    command = [sys.executable, "-c", "from plankwise.cli import main; main()", "compress", str(recipe)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    whole = start(compress_recipe, str(recipe), [f"run.folder={tmp_path / 'whole'}"])
     kills = 0
     for stage, step in (("predecessor", 9), ("fitting", 4), ("replacing", 14), ("truncated", 8)):
         folder = tmp_path / "run" / "checkpoints" / stage
-        worker = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while worker.poll() is None and max(map(step_of, folder.glob("checkpoint-*")), default=0) < step:
-            time.sleep(0.005)
-        if worker.poll() is None:
-            worker.send_signal(signal.SIGKILL)
-            kills += 1
-        worker.wait()
+        worker = start(compress_recipe, str(recipe), [])
+        kills += kill_when(worker, lambda folder=folder, step=step: last_step(folder) >= step)
     assert kills >= 2  # four, unless the machine stood still at the wrong moment
-    assert subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0
-    other = [*command, f"run.folder={tmp_path / 'whole'}"]
-    assert subprocess.run(other, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0
-    for name in ("predecessor", "successor", "floor"):
+    assert wait(start(compress_recipe, str(recipe), [])) == 0
+    assert wait(whole) == 0
+    for name in ("predecessor", "successor", "truncated"):
         killed, whole = (load_file(tmp_path / run / name / "model.safetensors") for run in ("run", "whole"))
         assert all(torch.equal(killed[key], whole[key]) for key in whole), name
     assert not [path for path in (tmp_path / "run").rglob("*") if path.suffix == ".part"]
@@ -181,7 +178,7 @@ def test_a_run_killed_again_and_again_ends_with_the_very_successor_of_one_left_a
 def test_a_fitted_start_shares_the_budget_with_the_method_and_its_error_is_in_the_record(settings):
     record = compress(load_config(None, [*settings, "plan.init=fitted", "plan.fitting.share=0.2"]), QUIET)
     stages = record["stages"]
-    assert stages["fitting"]["steps"] + stages["replacing"]["steps"] == record["steps"] == stages["floor"]["steps"]
+    assert stages["fitting"]["steps"] + stages["replacing"]["steps"] == record["steps"] == stages["truncated"]["steps"]
     assert stages["fitting"]["steps"] == round(0.2 * record["steps"])
     fitting = record["fitting"]
     assert len(fitting["relative_error"]) == len(fitting["relative_error_before"]) == 2
@@ -189,7 +186,7 @@ def test_a_fitted_start_shares_the_budget_with_the_method_and_its_error_is_in_th
 
 
 def test_the_record_says_what_keeping_the_predecessors_outputs_saved(settings):
-    record = compress(load_config(None, [*settings, "method.name=kd", "evaluation.floor=false"]), QUIET)
+    record = compress(load_config(None, [*settings, "method.name=kd", "evaluation.truncated=false"]), QUIET)
     targets = record["targets"]
     assert (targets["names"], targets["kept"], targets["passes_saved"]) == (["logits"], "memory", 5)
     assert targets["seconds_saved"] == 5 * targets["seconds"] > 0
@@ -207,7 +204,7 @@ def test_the_seed_of_the_data_alone_decides_which_examples_there_are(settings):
     for seed, data_seed in ((1, 5), (2, 5), (5, None)):
         extra = [f"run.seed={seed}"] if data_seed is None else [f"run.seed={seed}", f"run.data_seed={data_seed}"]
         config = load_config(None, [*settings, *extra])
-        _, prepared = prepare_task(config.task, config, QUIET)
+        _, prepared = prepare_task(config, QUIET)
         rows[seed] = prepared.dev["dev"]["text"].to_pylist()
     assert rows[1] == rows[2] == rows[5]
 

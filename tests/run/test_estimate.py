@@ -1,6 +1,8 @@
 """The estimate of a real run: beside what was measured, kept when the run is resumed, and of no influence on it."""
 
+import io
 import json
+import tempfile
 
 import pytest
 import torch
@@ -8,8 +10,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from plankwise.config import load_config
-from plankwise.run import compress
-from plankwise.training.trainer import StageTrainer
+from plankwise.run.compress import compress
 
 QUIET = Console(quiet=True)
 QUICK = ["training.max_steps=4", "training.batch_size=8"]
@@ -20,7 +21,7 @@ def test_a_run_has_the_same_weights_with_an_estimate_and_without(recipe, tmp_pat
         overrides = [*QUICK, f"run.folder={tmp_path / name}", f"evaluation.estimate={estimate}"]
         record = compress(load_config(recipe, overrides), QUIET)
         assert ("estimate" in record) == (name == "with")
-    for model in ("predecessor", "successor", "floor"):
+    for model in ("predecessor", "successor", "truncated"):
         one, two = (load_file(tmp_path / name / model / "model.safetensors") for name in ("with", "without"))
         assert all(torch.equal(one[key], two[key]) for key in two), model
 
@@ -28,7 +29,7 @@ def test_a_run_has_the_same_weights_with_an_estimate_and_without(recipe, tmp_pat
 def test_a_record_holds_every_phase_as_estimated_and_as_measured(recipe):
     record = compress(load_config(recipe, [*QUICK, "method.name=kd"]), QUIET)
     estimate = record["estimate"]
-    assert list(estimate["phases"]) == ["predecessor", "targets", "kd", "floor", "evaluations", "latency"]
+    assert list(estimate["phases"]) == ["predecessor", "targets", "kd", "truncated", "evaluations", "latency"]
     assert all(phase["estimated"] > 0 and phase["measured"] > 0 for phase in estimate["phases"].values())
     assert estimate["phases"]["kd"]["measured"] == record["stages"]["kd"]["seconds"]
     assert estimate["phases"]["targets"]["measured"] == record["targets"]["seconds"]
@@ -40,40 +41,40 @@ def test_a_record_holds_every_phase_as_estimated_and_as_measured(recipe):
     assert estimate["seconds"]["measured"] == pytest.approx(sum(measured))
 
 
-def test_a_resumed_run_keeps_the_estimate_of_the_first_call(recipe, tmp_path, monkeypatch):
-    step = StageTrainer.training_step
+class Stopping(io.StringIO):
+    """A terminal's output at which the user stops the run once replacing has begun."""
 
-    def stopping(self, *args, **kwargs):
-        if "replacing" in str(self.folder):
+    def write(self, text):
+        if text.startswith("replacing:"):
             raise KeyboardInterrupt
-        return step(self, *args, **kwargs)
+        return super().write(text)
 
+
+def test_a_resumed_run_keeps_the_estimate_of_the_first_call(recipe, tmp_path):
     config = load_config(recipe, QUICK)
-    with monkeypatch.context() as patch:
-        patch.setattr(StageTrainer, "training_step", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            compress(config, QUIET)
-    first = json.loads((tmp_path / "run" / "checkpoints" / "estimate.json").read_text("utf-8"))
-    monkeypatch.setattr("plankwise.run.rehearse", None)
+    with pytest.raises(KeyboardInterrupt):
+        compress(config, Console(file=Stopping()))
+    file = tmp_path / "run" / "checkpoints" / "estimate.json"
+    first = json.loads(file.read_text("utf-8"))
+    first["calibration_seconds"] = -1.0
+    file.write_text(json.dumps(first), "utf-8")
     estimate = compress(config, QUIET)["estimate"]
-    assert estimate["calibration_seconds"] == first["calibration_seconds"]
+    assert estimate["calibration_seconds"] == -1.0
     assert {name: phase["estimated"] for name, phase in estimate["phases"].items()} == {
         name: phase["estimated"] for name, phase in first["phases"].items()
     }
 
 
-def test_a_run_whose_estimate_fails_says_so_and_goes_on(recipe, command, monkeypatch):
-    def fail(*args):
-        raise ValueError("an unknown kernel")
-
-    monkeypatch.setattr("plankwise.run.rehearse", fail)
-    result = command("compress", recipe, "evaluation.floor=false")
+def test_a_run_whose_estimate_fails_says_so_and_goes_on(recipe, command, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    result = command("compress", recipe, "evaluation.truncated=false")
     assert result.code == 0, result.err
-    assert "estimate: none could be made (ValueError: an unknown kernel); the run goes on without" in result.out
+    assert "estimate: none could be made (FileNotFoundError: " in result.out
+    assert "; the run goes on without" in result.out
 
 
 def test_one_line_tells_the_estimate_before_training_begins(recipe, command):
-    lines = command("compress", recipe, "evaluation.floor=false").out.splitlines()
+    lines = command("compress", recipe, "evaluation.truncated=false").out.splitlines()
     told = next(index for index, line in enumerate(lines) if line.startswith("estimate: about "))
     assert lines[told].endswith(" MB at the peak")
     assert told < next(index for index, line in enumerate(lines) if line.startswith("predecessor: "))

@@ -1,0 +1,128 @@
+"""The context of a run: device, rank, world size, console, folder, seed. Made once, passed whole.
+
+One process and sixty-four differ in nothing else. Under `torchrun` or `accelerate launch` every rank runs the same program; what
+must happen once (writing, measuring, deciding) goes through `on_main`, which runs it on rank 0 and tells the others.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+
+from plankwise.errors import PlankwiseError, RunError
+
+Result = TypeVar("Result")
+WAIT = timedelta(hours=12)  # that ranks wait for rank 0, which may be measuring
+
+
+@dataclass(frozen=True)
+class Context:
+    console: Console
+    folder: Path
+    seed: int = 0
+    device: Any = None  # a torch.device; the CPU if not given
+    rank: int = 0
+    world_size: int = 1
+
+    def __post_init__(self) -> None:
+        if self.device is None:
+            import torch
+
+            object.__setattr__(self, "device", torch.device("cpu"))
+
+    @property
+    def is_main(self) -> bool:
+        return self.rank == 0
+
+    def at(self, folder: Path, seed: int) -> "Context":
+        """The same for another run of this process."""
+        return replace(self, folder=folder, seed=seed)
+
+    def on_main(self, work: Callable[[], Result]) -> Result:
+        """What `work` gives on rank 0, on every rank; what it raises there is raised everywhere.
+
+        Raises:
+            RunError: on the other ranks, when rank 0 failed for a reason that is not the user's to fix.
+        """
+        if self.world_size == 1:
+            return work()
+        from torch import distributed
+
+        told: list[Any] = [None]
+        failure: BaseException | None = None
+        if self.is_main:
+            try:
+                told = [("done", work())]
+            except Exception as error:
+                failure = error
+                ours = isinstance(error, PlankwiseError)
+                told = [("raised", type(error) if ours else None, str(error))]
+        distributed.broadcast_object_list(told, src=0)
+        if failure is not None:
+            raise failure
+        if told[0][0] == "done":
+            return told[0][1]
+        _, kind, message = told[0]
+        raise rebuild_error(RunError, f"rank 0 failed: {message}") if kind is None else rebuild_error(kind, message)
+
+    def wait(self) -> None:
+        """Returns once every rank has come here."""
+        self.on_main(lambda: None)
+
+    def total(self, *numbers: float) -> list[float]:
+        """Each number summed over the ranks."""
+        if self.world_size == 1:
+            return list(numbers)
+        import torch
+        from torch import distributed
+
+        values = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(values)
+        return values.tolist()
+
+
+def rebuild_error(kind: type[PlankwiseError], message: str) -> PlankwiseError:
+    """Rank 0's error, whatever its constructor takes."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    error.told_by_rank_0 = True
+    return error
+
+
+def open_context(console: Console, folder: Path, seed: int) -> Context:
+    """The context of this process: its own GPU if there is one, and its place among the processes that were started together."""
+    if count_processes() == 1:
+        return Context(console, folder, seed, own_device())
+    from accelerate import PartialState
+
+    state = PartialState(cpu=own_device().type == "cpu", timeout=WAIT)
+    quiet = console if state.process_index == 0 else Console(quiet=True)
+    return Context(quiet, folder, seed, state.device, state.process_index, state.num_processes)
+
+
+def own_device() -> Any:
+    """The first GPU, or the CPU where there is none."""
+    import torch
+
+    return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+
+
+def count_processes() -> int:
+    """How many processes were started together with this one, this one included."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_main_process() -> bool:
+    """Whether this process is rank 0 of those that were started together, or was started alone."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def ranks_have_met() -> bool:
+    """Whether this process has joined the others: from then on each may find what the others do not."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -1,0 +1,50 @@
+"""What a run will take, phase by phase: seconds, and memory at the peak."""
+
+from dataclasses import dataclass, field
+
+from plankwise.estimate.timing import Budget
+
+EVALUATIONS, LATENCY, TARGETS = "evaluations", "latency", "targets"
+
+
+@dataclass(frozen=True)
+class Phase:
+    seconds: float
+    steps: int | None = None  # None: nothing is trained
+
+
+@dataclass
+class Estimate:
+    """Figures by phase, in the order of the run."""
+
+    budget: Budget = field(default_factory=Budget)
+    phases: dict[str, Phase] = field(default_factory=dict)
+    memory: dict[str, dict[str, int]] = field(
+        default_factory=dict
+    )  # bytes at the peak of a phase, by what they are for
+    evaluated: float = 0.0  # weights that a token of dev passes through in all evaluations of all stages
+    prediction: dict[str, int] = field(
+        default_factory=dict
+    )  # `tokens` of a text, and each model's multiply-adds for it
+
+    def to_json(self) -> dict:
+        """Seconds as `estimated`, so that what is measured can stand beside it; memory is of the phase that takes most."""
+        peak = max(self.memory, key=lambda name: sum(self.memory[name].values()))
+        return {
+            "phases": {name: {"estimated": one.seconds, "steps": one.steps} for name, one in self.phases.items()},
+            "seconds": {"estimated": sum(one.seconds for one in self.phases.values())},
+            "multiply_adds": {"prediction": self.prediction},
+            "memory": {
+                "phase": peak,
+                "estimated_mb": sum(self.memory[peak].values()) / 1e6,
+                "parts_mb": {part: size / 1e6 for part, size in self.memory[peak].items()},
+            },
+            "calibration_seconds": self.budget.spent,
+        }
+
+
+def duration(seconds: float) -> str:
+    """In the unit that suits it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,136 @@
+"""The flow of a run, top to bottom.
+
+config → inputs (task, predecessor, plan) → folder → estimate → predecessor → successor → truncated model → measurements → record
+"""
+
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from plankwise.config import RunConfig
+from plankwise.context import Context, open_context
+from plankwise.record import describe_machine, read_record, write_record
+from plankwise.report.card import write_card
+from plankwise.run.estimating import compare_with_outcome, find_estimate
+from plankwise.run.folders import FolderLock, claimed, is_finished
+from plankwise.run.inputs import Inputs, Run, read_inputs
+from plankwise.run.measuring import measure, memory_mb
+from plankwise.run.training import (
+    PREDECESSOR,
+    SUCCESSOR,
+    TRUNCATED,
+    check_learnt,
+    has_truncated,
+    make_ready,
+    train,
+    truncated,
+)
+from plankwise.runtimes.torch import TorchPredictor
+from plankwise.training.interruption import interruptible
+from plankwise.training.stage import StageResult
+
+
+def compress(config: RunConfig, console: Console) -> dict:
+    """Does what the config asks, from raw data to a record; goes on where an earlier call was stopped.
+
+    Raises:
+        PlankwiseError: anything that the user can fix. Bad input is found before anything is written.
+    """
+    context = open_context(console, Path(config.run.folder), config.run.seed)
+    with interruptible(), FolderLock(context.folder, console) as lock:
+        return find_record(config, context, lock) or _compress(config, context, lock)
+
+
+def _compress(config: RunConfig, context: Context, lock: FolderLock) -> dict:
+    memory = memory_mb("VmRSS"), memory_mb("VmHWM")
+    inputs = read_inputs(config, context)
+    run, plan, predecessor = inputs.run, inputs.plan, inputs.predecessor
+    begin(inputs, lock)
+    made_head = not predecessor.has_head
+    estimate = find_estimate(inputs) if config.evaluation.estimate else None
+
+    stages = make_ready(predecessor)
+    seconds = sum(stage.seconds for stage in stages.values())
+    outcome = train(run, plan, predecessor.take())
+    stages |= outcome.stages
+    seconds += outcome.seconds
+    paths = {PREDECESSOR: predecessor.path, SUCCESSOR: str(run.save(outcome.successor, SUCCESSOR))}
+    if has_truncated(config):
+        other = train(truncated(run), plan, predecessor.take())
+        stages[TRUNCATED] = other.stage
+        seconds += other.seconds
+        paths[TRUNCATED] = str(run.save(other.successor, TRUNCATED))
+
+    def finish() -> dict:
+        record = measure(run, paths)
+        if estimate is not None:
+            record["estimate"] = compare_with_outcome(estimate, run, stages, outcome, memory)
+        record |= {
+            "steps": outcome.steps,
+            "skipped_steps": outcome.skipped_steps,
+            "seconds": seconds,
+            "plan": outcome.plan.to_json(),
+            "made_head": made_head,
+            **outcome.notes,
+            **describe(run, stages),
+        }
+        write_card(record, run.folder / SUCCESSOR)
+        return finish_record(run.folder, record)
+
+    return context.on_main(finish)
+
+
+def find_record(config: RunConfig, context: Context, lock: FolderLock) -> dict[str, Any] | None:
+    """The record of the same run if it is finished already; else the folder, if it is there, is locked."""
+
+    def find() -> dict | None:
+        if is_finished(context.folder, config):
+            context.console.print(f"{context.folder} is finished already; these are its results")
+            return read_record(context.folder)
+        if context.folder.exists():
+            lock.acquire()
+        return None
+
+    return context.on_main(find)
+
+
+def begin(inputs: Inputs, lock: FolderLock) -> None:
+    """Claims the folder, lays out the examples there, and looks at a predecessor that was given."""
+    run, predecessor = inputs.run, inputs.predecessor
+    context, task = run.context, run.task
+    given = not predecessor.needs_training
+    if given and not task.on_disk:
+        check_learnt(predecessor, given=True)
+
+    def lay_out() -> None:
+        with claimed(lock, run.config):
+            task.lay_out(run.folder, context.console)
+            if given and task.on_disk:
+                assert predecessor.model is not None
+                task.check_predecessor(TorchPredictor(predecessor.model), predecessor.path, given=True)
+
+    context.on_main(lay_out)
+    if not context.is_main:
+        task.lay_out(run.folder, context.console)  # what rank 0 has written
+
+
+def finish_record(folder: Path, record: dict) -> dict:
+    """The record comes last but for the checkpoints: with it the run is finished."""
+    write_record(folder, record)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    return record
+
+
+def describe(run: Run, stages: dict[str, StageResult]) -> dict:
+    """What every record says."""
+    return {
+        "stages": {name: asdict(stage) for name, stage in stages.items()},
+        "task": run.task.describe(),
+        "config": run.config.model_dump(mode="json"),
+        "seed": run.config.run.seed,
+        "processes": run.context.world_size,
+        "machine": describe_machine(),
+    }

@@ -1,0 +1,161 @@
+"""A run's folder: claimed by one config, written by one process at a time."""
+
+import os
+import shutil
+import socket
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from rich.console import Console
+
+from plankwise.config import RunConfig, validate_config
+from plankwise.errors import ConfigError, PlankwiseError, RunError
+from plankwise.files import is_leftover, sweep_leftovers, write_text
+from plankwise.record import FILE
+
+CONFIG = "config.toml"
+LOCK = ".lock"
+AFTERWARDS = "analysis"  # the section that changes nothing of what a run trains
+
+
+class FolderLock:
+    """Keeps other processes from writing to a folder until this one ends, however it ends."""
+
+    def __init__(self, folder: Path, console: Console) -> None:
+        self.folder = folder
+        self.console = console
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> None:
+        """Takes the lock, unless it is held already; makes the folder if it is not there.
+
+        Raises:
+            RunError: another process holds it; says which.
+        """
+        if self._file is not None:
+            return
+        path = self.folder / LOCK
+        while True:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                file = path.open("a+", encoding="utf-8")
+            except OSError as error:
+                raise RunError(
+                    f"{self.folder} cannot be written ({error.strerror}); choose another run.folder"
+                ) from None
+            if not self._try(file):
+                file.seek(0)
+                holder = file.read().strip() or "another process"
+                file.close()
+                raise RunError(
+                    f"{self.folder} is being written by {holder}; wait until it has ended, stop it, or choose another run.folder"
+                )
+            if path.exists() and os.fstat(file.fileno()).st_ino == path.stat().st_ino:
+                break
+            file.close()  # the one before was removing it
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}, since {datetime.now():%Y-%m-%d %H:%M}\n")
+        file.flush()
+        self._file = file
+
+    def _try(self, file: IO[str]) -> bool:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            return True
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            self.console.print(
+                f"{self.folder} cannot be locked on this file system ({error.strerror}): start no second run in it",
+                soft_wrap=True,
+            )
+        return True
+
+    def __enter__(self) -> "FolderLock":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            (self.folder / LOCK).unlink(missing_ok=True)
+            self._file.close()
+            self._file = None
+
+
+@contextmanager
+def claimed(lock: FolderLock, config: RunConfig) -> Iterator[None]:
+    """The folder is claimed; if what is found wrong inside could only be found there, a new folder goes again."""
+    new = not lock.folder.exists() or all(path.name == LOCK for path in lock.folder.iterdir())
+    lock.acquire()
+    claim(lock.folder, config)
+    try:
+        yield
+    except PlankwiseError:
+        if new:
+            shutil.rmtree(lock.folder, ignore_errors=True)
+        raise
+
+
+def claim(folder: Path, config: RunConfig) -> None:
+    """Makes the folder this run's own, and removes what a killed process had begun to write."""
+    write_text(folder / CONFIG, config.to_toml())
+    sweep_leftovers(folder)
+
+
+def is_finished(folder: Path, config: RunConfig) -> bool:
+    """Whether the folder holds the finished run of this config.
+
+    Raises:
+        RunError: the folder holds something else.
+    """
+    if folder.is_file():
+        raise RunError(f"run.folder is {folder}, which is a file; choose another run.folder")
+    if not folder.is_dir() or all(is_leftover(path) or path.name == LOCK for path in folder.iterdir()):
+        return False
+    if not (folder / CONFIG).is_file():
+        raise RunError(f"{folder} holds files that are not a run of plankwise; choose another run.folder, or empty it")
+    before, now = (one.model_dump(mode="json", exclude={AFTERWARDS}) for one in (read_config(folder), config))
+    if before != now:
+        raise RunError(
+            f"{folder} holds another run ({_difference(before, now)}); choose another run.folder or run.name, or delete it"
+        )
+    return (folder / FILE).is_file()
+
+
+def read_config(folder: Path) -> RunConfig:
+    """The config of the run in a folder; a key that its version did not have yet has its default.
+
+    Raises:
+        RunError: it cannot be read, or not any more.
+    """
+    try:
+        return validate_config(tomllib.loads((folder / CONFIG).read_text("utf-8")))
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            error = ConfigError(str(error).partition("\n")[0])
+        raise RunError(
+            f"{folder / CONFIG} cannot be read ({error}), so whose run this is is not known; "
+            "choose another run.folder, or delete it"
+        ) from None
+
+
+def _difference(before: Any, now: Any, path: str = "") -> str:
+    """The first key on which two configs differ."""
+    for key in [*before, *(key for key in now if key not in before)]:
+        here = f"{path}{key}"
+        if before.get(key) == now.get(key):
+            continue
+        if isinstance(before.get(key), dict) and isinstance(now.get(key), dict):
+            return _difference(before[key], now[key], f"{here}.")
+        there, wanted = ("absent" if value is None else value for value in (before.get(key), now.get(key)))
+        return f"{here} is {there} there, {wanted} here"
+    raise AssertionError("two equal configs were compared")

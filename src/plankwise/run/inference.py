@@ -1,0 +1,82 @@
+"""A trained model at work: scores on a dev set, and predictions."""
+
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rich.console import Console
+
+from plankwise.config import RunConfig
+from plankwise.context import open_context, own_device
+from plankwise.data.pieces import Layout
+from plankwise.errors import ConfigError
+from plankwise.models.limits import check_length
+from plankwise.models.loading import Loader
+from plankwise.run.inputs import read_run
+from plankwise.runtimes import open_predictor
+from plankwise.task_kinds import kind_of
+
+
+def evaluate(config: RunConfig, console: Console) -> dict[str, float]:
+    """The task's metrics of the model at `predecessor.path`, run by the config's runtime.
+
+    Raises:
+        PlankwiseError: the model or the data cannot be used, or they do not belong together: no trained head, or classes with other
+            names, in another order, or with outputs that only make sense in another order.
+    """
+    run = read_run(config, open_context(console, Path(config.run.folder), config.run.seed))
+    task, path = run.task, config.predecessor.path
+    saved = run.loader.config(path)
+    task.check_head(saved, path, otherwise="")
+    loaded = task.load(run.loader, path)
+    if loaded.new:
+        raise ConfigError(
+            f"{path} has no trained head for this task ({task.kind}); give the successor/ or predecessor/ folder of a run on it"
+        )
+    check_length(config.training.max_length, loaded.model, run.tokenizer, path)
+    with tempfile.TemporaryDirectory() as folder:
+        task.lay_out(Path(folder), console, train=False)
+        predictor = open_predictor(config.evaluation.runtime, path, lambda path: loaded.model)
+        outputs = task.outputs(predictor)
+        if not outputs:
+            return task.score(predictor)
+        task.check_answers(outputs, saved, path)
+        return task.score_outputs(outputs)
+
+
+def predict_table(
+    config: RunConfig, path: Path, texts: list[str], layout: Layout, out: Path, console: Console
+) -> list[Path]:
+    """Writes what the model at `predecessor.path` says of a table's texts.
+
+    Raises:
+        PlankwiseError: the model or the table cannot be used.
+    """
+    return _predicting(config, "predict_table").predict_table(
+        config, _loader(config), path, texts, layout, out, console
+    )
+
+
+def predict_tests(config: RunConfig, out: Path, console: Console) -> list[Path]:
+    """Writes what the model at `predecessor.path` says of the task's test files into the folder `out`.
+
+    Raises:
+        PlankwiseError: the task has no test files, or the model does not fit.
+    """
+    return _predicting(config, "predict_tests").predict_tests(config, _loader(config), out, console)
+
+
+def _loader(config: RunConfig) -> Loader:
+    return Loader(config.predecessor.remote_code, own_device())
+
+
+def _predicting(config: RunConfig, name: str) -> ModuleType:
+    task: Any = config.task
+    kind = kind_of(task)
+    if not hasattr(kind, name):
+        raise ConfigError(
+            f"task.name is {task.name!r}, for which `plankwise predict` has nothing to write; give a model that was trained on "
+            "labels, or use the pipeline of transformers that the model's card names"
+        )
+    return kind

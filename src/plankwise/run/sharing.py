@@ -1,0 +1,63 @@
+"""One predecessor for many runs: read, trained if it has to be, then compressed by any number of configs."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rich.console import Console
+from torch import nn
+
+from plankwise.config import RunConfig
+from plankwise.context import open_context
+from plankwise.models.plans import make_plan
+from plankwise.run.compress import begin
+from plankwise.run.folders import FolderLock
+from plankwise.run.inputs import Inputs, Run, read_inputs
+from plankwise.run.training import make_ready, train
+from plankwise.training.job import Outcome
+from plankwise.training.stage import StageResult
+
+
+@dataclass(frozen=True)
+class ReadyPredecessor:
+    """A predecessor that has learnt its task."""
+
+    run: Run  # that it was made ready in
+    path: str
+    stages: dict[str, StageResult] = field(default_factory=dict)  # its training, if it was trained here
+
+    def load(self) -> nn.Module:
+        return self.run.load(self.path)
+
+    def at(self, config: RunConfig) -> Run:
+        """A run on the same task; of its config, task, predecessor and the length of texts are not read again."""
+        return replace(
+            self.run, config=config, context=self.run.context.at(Path(config.run.folder), config.run.seed), seconds={}
+        )
+
+
+def open_inputs(config: RunConfig, console: Console) -> Inputs:
+    """What `make_predecessor` starts from, read and checked; nothing is written.
+
+    Raises:
+        PlankwiseError: anything that the user can fix.
+    """
+    return read_inputs(config, open_context(console, Path(config.run.folder), config.run.seed))
+
+
+def make_predecessor(inputs: Inputs) -> ReadyPredecessor:
+    """The predecessor, trained in `run.folder` if it has to be.
+
+    Raises:
+        PlankwiseError: anything that the user can fix.
+    """
+    with FolderLock(inputs.run.folder, inputs.run.context.console) as lock:
+        begin(inputs, lock)
+        stages = make_ready(inputs.predecessor)
+    inputs.predecessor.model = None
+    return ReadyPredecessor(inputs.run, inputs.predecessor.path, stages)
+
+
+def train_successor(config: RunConfig, predecessor: ReadyPredecessor) -> Outcome:
+    """Trains by the config's method in `run.folder`; goes on where an earlier call was stopped."""
+    model = predecessor.load()
+    return train(predecessor.at(config), make_plan(model, config.plan), model)

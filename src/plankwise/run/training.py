@@ -1,0 +1,89 @@
+"""How a run trains: its predecessor as a whole, its successor by a method, the truncated model beside it."""
+
+from dataclasses import replace
+
+from torch import nn
+
+from plankwise.config import RunConfig
+from plankwise.core.plan import Plan
+from plankwise.families import head_of
+from plankwise.kinds import load_kind
+from plankwise.run.inputs import Predecessor, Run
+from plankwise.runtimes.torch import TorchPredictor
+from plankwise.training.job import Job, Outcome
+from plankwise.training.stage import StageResult, trained_alone
+
+PREDECESSOR, SUCCESSOR, TRUNCATED = "predecessor", "successor", "truncated"
+EVALUATIONS = "evaluations"
+
+
+def make_ready(predecessor: Predecessor) -> dict[str, StageResult]:
+    """Trains the predecessor if it has to be, saves it, and looks at what it has learnt; gives the stages of that."""
+    if not predecessor.needs_training:
+        return {}
+    run, model = predecessor.run, predecessor.take()
+    stages = train_whole(run, model, PREDECESSOR, new_head=not predecessor.has_head)
+    predecessor.path = str(run.save(model, PREDECESSOR))
+    predecessor.model, predecessor.needs_training = model, False
+    with run.timed(EVALUATIONS):
+        check_learnt(predecessor)
+    return stages
+
+
+def check_learnt(predecessor: Predecessor, *, given: bool = False) -> None:
+    """Looks at what the predecessor has learnt.
+
+    Raises:
+        RunError: nothing that could be kept.
+    """
+    run, model = predecessor.run, predecessor.model
+    assert model is not None
+    run.context.on_main(lambda: run.task.check_predecessor(TorchPredictor(model), predecessor.path, given=given))
+
+
+def train_whole(run: Run, model: nn.Module, name: str, *, new_head: bool) -> dict[str, StageResult]:
+    """Trains all of a model as `predecessor.training` says; a new head that asks for it first learns alone for a share."""
+    options, alone = run.config.predecessor.training, run.task.head_alone
+    stage = run.stage(name, options)
+    if alone is None or not new_head:
+        return {name: stage.run(model, reads_first_token=True)}
+    steps = max(1, round(alone.share * stage.num_steps))
+    with trained_alone(model, head_of(model)):
+        head = run.stage("head", options).with_steps(steps, learning_rate=alone.learning_rate, evaluate_every=steps)
+        stages = {"head": head.run(model, reads_first_token=True)}
+    if steps < stage.num_steps:
+        stages[name] = stage.with_steps(stage.num_steps - steps).run(model, reads_first_token=True)
+    return stages
+
+
+def train(run: Run, plan: Plan, predecessor: nn.Module) -> Outcome:
+    """Trains by the method of the run's config; the predecessor is given away."""
+    config, held_out = run.config, run.task.held_out
+    if run.rehearse is not None:  # one text is enough to see what is done with them
+        held_out = replace(held_out, dataset=held_out.dataset.select([0]), lengths=held_out.lengths[:1])
+    job = Job(
+        predecessor=predecessor,
+        plan=plan,
+        options=config.plan,
+        seed=run.context.seed,
+        max_length=config.training.max_length,
+        held_out=held_out,
+        stage=lambda name: run.stage(name, config.training),
+    )
+    return load_kind("methods", config.method.name, key="method.name").compress(job, config.method)
+
+
+def has_truncated(config: RunConfig) -> bool:
+    """Whether the truncated model is trained beside the successor; a run whose method is truncation has it already."""
+    return config.evaluation.truncated and config.method.name != "finetune"
+
+
+def truncated(run: Run) -> Run:
+    """The same run for the truncated model, fine-tuned for as many steps as the successor."""
+    config = run.config
+    module = load_kind("methods", "finetune", key="method.name")
+    training = config.training.model_copy(update=module.defaults({})["training"])
+    plan = config.plan.model_copy(update={"init": config.plan.start})
+    return replace(
+        run, config=config.model_copy(update={"method": module.Options(), "training": training, "plan": plan})
+    )

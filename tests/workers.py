@@ -1,0 +1,153 @@
+"""What tests run in processes of their own, to kill them or to run several at once.
+
+Processes are forked from a server that has imported everything once, so that each starts in a moment.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PRELOADED = ["workers", "torch", "transformers", "plankwise.run.compress", "plankwise.run.finetune", "plankwise.cli"]
+
+
+def start(work: Callable[..., Any], *args: Any) -> multiprocessing.Process:
+    """A process that calls a function of this module."""
+    here = str(Path(__file__).parent)
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    process = context.Process(target=work, args=args)
+    process.start()
+    return process
+
+
+def wait(process: multiprocessing.Process, seconds: float = 300) -> int:
+    """The exit code."""
+    process.join(seconds)
+    if process.exitcode is None:
+        process.kill()
+        raise TimeoutError("the process did not end")
+    return process.exitcode
+
+
+def kill_when(process: multiprocessing.Process, reached: Callable[[], bool], number: int = signal.SIGKILL) -> bool:
+    """Sends a signal once something has been reached; False if the process ended before."""
+    while process.is_alive() and not reached():
+        time.sleep(0.003)
+    if not process.is_alive():
+        return False
+    os.kill(process.pid, number)
+    process.join()
+    return True
+
+
+def last_step(stage: Path) -> int:
+    """The step of the latest checkpoint in a stage's folder; 0 if there is none."""
+    return max((int(path.name.partition("-")[2]) for path in stage.glob("checkpoint-*")), default=0)
+
+
+def compress(recipe: str, overrides: list[str], output: str | None = None) -> None:
+    """Runs a recipe as the command line does, exit code included; what it prints goes to a file."""
+    import torch
+
+    torch.set_num_threads(1)
+    run_command(["compress", recipe, *overrides], output)
+
+
+def run_command(arguments: list[str], output: str | None = None) -> None:
+    from plankwise.cli import main
+
+    file = open(output or os.devnull, "a", encoding="utf-8")  # noqa: SIM115
+    sys.stdout = sys.stderr = file
+    sys.argv = ["plankwise", *arguments]
+    try:
+        main()
+    finally:
+        file.flush()
+
+
+def join_ranks(work: Callable[..., Any], world_size: int, port: int, *args: Any) -> list[multiprocessing.Process]:
+    """Starts `work` on every rank of a group of processes."""
+    return [start(as_rank, work, rank, world_size, port, *args) for rank in range(world_size)]
+
+
+def as_rank(work: Callable[..., Any], rank: int, world_size: int, port: int, *args: Any) -> None:
+    """Calls `work` as torchrun would start it."""
+    places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world_size, "LOCAL_WORLD_SIZE": world_size}
+    os.environ |= {name: str(value) for name, value in places.items()}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    work(*args)
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def train_stage(folder: str, slow: float) -> None:
+    """A stage of `stages.make_stage` on a hybrid, whose weights at the end are saved."""
+    from safetensors.torch import save_file
+
+    import plankwise
+    from stages import make_bert, make_stage
+
+    def score(model: Any) -> dict[str, float]:
+        time.sleep(slow)
+        return {"score": float(model.bert.encoder.layer[0].successor.output.dense.weight.detach().double().sum())}
+
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    ship = plankwise.hybrid(make_bert(), successors=2, schedule=plankwise.Linear(0.2, 0.6), seed=3, unfreeze="head")
+    stage = make_stage(place / "stage", score, evaluate_every=4, save_every=3)
+    stage.run(ship, [ship.callback()], settled=lambda: ship.settled)
+    save_file({name: value.clone() for name, value in ship.state_dict().items()}, place / "end.safetensors")
+
+
+def hold_lock_and_die(folder: str) -> None:
+    from rich.console import Console
+
+    from plankwise.run.folders import FolderLock
+
+    FolderLock(Path(folder), Console(quiet=True)).acquire()
+    os._exit(7)
+
+
+def meet(folder: str) -> None:
+    """Writes what a rank sees of a context to FOLDER/rank-N.json."""
+    import json
+
+    from rich.console import Console
+
+    from plankwise.context import open_context
+    from plankwise.errors import ConfigError
+
+    rank = int(os.environ["RANK"])
+    context = open_context(Console(file=open(os.devnull, "w")), Path(folder), 0)  # noqa: SIM115
+
+    def attempt(work: Callable[[], Any]) -> list[Any]:
+        try:
+            context.on_main(work)
+        except Exception as error:
+            return [type(error).__name__, str(error), getattr(error, "told_by_rank_0", None)]
+        return []
+
+    def refuse() -> None:
+        raise ConfigError("wrong")
+
+    seen = {
+        "who": context.on_main(lambda: rank),
+        "total": context.total(rank, 10),
+        "quiet": context.console.quiet,
+        "raised": attempt(refuse),
+        "failed": attempt(lambda: 1 / 0),
+    }
+    (Path(folder) / f"rank-{rank}.json").write_text(json.dumps(seen))
