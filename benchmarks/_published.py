@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from plankwise.core.schedule import Schedule, draw_mask
-from plankwise.training.dropout import fast_dropout
 
 
 class Either(nn.Module):
@@ -72,8 +71,7 @@ class Published:
         start = step * self.batch_size
         inputs = self._batch(self.rows[start : start + self.batch_size].tolist())
         self.model.train()
-        with fast_dropout(on=False):
-            self.model(**inputs).loss.backward()
+        self.model(**inputs).loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimiser.step()
         self.falling.step()

@@ -35,10 +35,11 @@ from transformers import BertConfig, BertForSequenceClassification
 
 import plankwise
 from plankwise.config import FitOptions
+from plankwise.context import Context
 from plankwise.data.encode import Encoded, encode
-from plankwise.families._loading import load_tokenizer
 from plankwise.files import whole_file
-from plankwise.studies._plot import COLOURS, SETTINGS
+from plankwise.models.loading import Loader
+from plankwise.report.plots import COLOURS, SETTINGS
 from plankwise.tasks import reviews
 from plankwise.training.stage import Stage
 
@@ -199,14 +200,14 @@ class Epoch:
                 tokenizer=self.tokenizer,
                 options=FitOptions(epochs=1, batch_size=BATCH_SIZE),
                 folder=Path(folder),
-                seed=0,
-                console=Console(quiet=True),
+                context=Context(Console(quiet=True), Path(folder)),
             )
             if not self.point.replacing:
-                return stage.run(self.model).seconds
+                return stage.run(self.model, reads_first_token=True).seconds
             ship: Any = self.model
             with ship.masked([index % 2 == 0 for index in range(len(ship.plan.slots))]):
-                return stage.run(ship, [ship.callback(stage.score)], settled=lambda: ship.settled).seconds
+                callbacks = [ship.callback(stage.score)]
+                return stage.run(ship, callbacks, reads_first_token=True, settled=lambda: ship.settled).seconds
 
     def count(self) -> int:
         """The multiply-adds of an epoch; see `plankwise.evaluation.cost.count_multiply_adds` for why attention is the plain one."""
@@ -253,7 +254,7 @@ def join_texts(texts: list[str], num_words: int) -> Iterator[str]:
 def measure(points: list[Point], console: Console) -> tuple[dict[Point, list[float]], dict[Point, int]]:
     """For each point the seconds per epoch, round by round, and the multiply-adds."""
     started = time.monotonic()
-    tokenizer = load_tokenizer("embedded")
+    tokenizer = Loader().tokenizer("embedded")
     table = reviews.read(reviews.Options()).train
     table = table.take(np.random.default_rng(0).permutation(table.num_rows)[:5_000])
     with Progress(console=console) as progress:

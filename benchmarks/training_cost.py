@@ -32,9 +32,11 @@ from transformers import BertConfig, BertForSequenceClassification, TrainerCallb
 
 import plankwise
 from plankwise.config import FitOptions, load_config
+from plankwise.context import Context
 from plankwise.data.batch import LengthSampler
-from plankwise.examples.reading import read_examples
-from plankwise.families._loading import load_tokenizer
+from plankwise.models.loading import Loader
+from plankwise.runtimes.torch import TorchPredictor
+from plankwise.task_kinds import read_task
 from plankwise.training.stage import Stage
 
 GLUE = {"cola": "CoLA", "sst2": "SST-2", "rte": "RTE"}
@@ -66,7 +68,7 @@ class Work:
     """A task, ready to train on."""
 
     tokenizer: Any
-    examples: Any
+    task: Any
     predecessor: Any
     num_steps: int
     seed: int
@@ -74,20 +76,22 @@ class Work:
     def stage(self, folder: str, score: Any = lambda model: {"score": 0.0}) -> Stage:
         return Stage(
             name="cost",
-            train=self.examples.train,
+            train=self.task.train,
             score=score,
             tokenizer=self.tokenizer,
             options=FitOptions(max_steps=self.num_steps, batch_size=BATCH_SIZE, learning_rate=LEARNING_RATE),
             folder=Path(folder),
-            seed=self.seed,
-            console=Console(quiet=True),
+            context=Context(Console(quiet=True), Path(folder), self.seed),
         )
+
+    def score(self, model: Any) -> dict[str, float]:
+        return self.task.score(TorchPredictor(model))
 
     def published(self) -> Published:
         return Published(
             copy.deepcopy(self.predecessor),
             self.tokenizer,
-            self.examples.train.dataset,
+            self.task.train.dataset,
             schedule=plankwise.Linear(),
             num_steps=self.num_steps,
             batch_size=BATCH_SIZE,
@@ -102,17 +106,18 @@ def _sentences(arguments: argparse.Namespace) -> int:
 
 
 def open_task(task: str, num_steps: int, arguments: argparse.Namespace) -> Work:
-    """The task's examples and its predecessor."""
+    """The task and its predecessor."""
     keys = [f"training.max_length={MAX_LENGTH}", "run.data_seed=0", f"task.train_limit={_sentences(arguments)}"]
     if task in GLUE:
         keys += ["task.name=glue", f"task.subset={task}", f"task.folder={json.dumps(str(arguments.glue / GLUE[task]))}"]
     encoder = (arguments.encoder if task in GLUE else None) or "embedded"
-    tokenizer = load_tokenizer(encoder)
-    examples: Any = read_examples(load_config(None, keys), tokenizer, Console(quiet=True))
+    loader = Loader()
+    tokenizer = loader.tokenizer(encoder)
+    own = read_task(load_config(None, keys), tokenizer, Console(quiet=True))
     if task in GLUE and arguments.encoder is None:
         shape = BertConfig(hidden_size=384, intermediate_size=1536, num_hidden_layers=12, num_attention_heads=12)
-        return Work(tokenizer, examples, BertForSequenceClassification(shape), num_steps, arguments.seed)
-    return Work(tokenizer, examples, examples.load(encoder, remote_code=False)[0], num_steps, arguments.seed)
+        return Work(tokenizer, own, BertForSequenceClassification(shape), num_steps, arguments.seed)
+    return Work(tokenizer, own, own.load(loader, encoder).model, num_steps, arguments.seed)
 
 
 class Turns(TrainerCallback):
@@ -171,9 +176,9 @@ def measure(work: Work, *, scored: bool) -> Cost:
     ship = plankwise.hybrid(work.predecessor, schedule=plankwise.Linear(), seed=work.seed)
     turns = Turns(other)
     with tempfile.TemporaryDirectory() as folder:
-        stage = work.stage(folder, work.examples.score) if scored else work.stage(folder)
-        result = stage.run(ship, [ship.callback(), turns])
-    scores = (result.best_score, work.examples.score(other.successor())["score"]) if scored else None
+        stage = work.stage(folder, work.score) if scored else work.stage(folder)
+        result = stage.run(ship, [ship.callback(), turns], reads_first_token=True)
+    scores = (result.best_score, work.score(other.successor())["score"]) if scored else None
     counts = count_multiply_adds(work, ship)
     within = sum(seconds for seconds, count in zip(turns.within, counts, strict=True) if count)
     rate = SQUARE**3 / statistics.median(turns.products)
@@ -202,7 +207,7 @@ def count_multiply_adds(work: Work, ship: Any) -> list[int]:
     A block below the lowest replaced slot only runs forward; a frozen one above it also passes the gradient down; a successor
     also gets gradients of its own weights. Of the last block's weights, five sixths meet the first token alone.
     """
-    lengths, width = work.examples.train.lengths, work.predecessor.config.hidden_size
+    lengths, width = work.task.train.lengths, work.predecessor.config.hidden_size
     sampler = LengthSampler(lengths, BATCH_SIZE, work.seed)
     counts: list[int] = []
     while len(counts) < work.num_steps:
@@ -231,7 +236,7 @@ def profile(work: Work) -> list[list[str]]:
     """Where plankwise's steps spend their time: the share of each kind of operation in all operations' own time."""
     ship = plankwise.hybrid(work.predecessor, schedule=plankwise.Linear(), seed=work.seed)
     with tempfile.TemporaryDirectory() as folder, torch.profiler.profile() as seen:
-        work.stage(folder).run(ship, [ship.callback()])
+        work.stage(folder).run(ship, [ship.callback()], reads_first_token=True)
     kinds = {name: kind for kind, names in OPERATIONS.items() for name in names}
     shares: dict[str, float] = {}
     for event in seen.key_averages():
@@ -266,7 +271,8 @@ def run_one_way(task: str, way: str, arguments: argparse.Namespace) -> float:
         return peak_mb() - base - model_mb  # `published` copies the model
     model = work.predecessor if way == "fine-tuning" else plankwise.hybrid(work.predecessor, seed=work.seed)
     with tempfile.TemporaryDirectory() as folder:
-        work.stage(folder).run(model, [] if way == "fine-tuning" else [model.callback()])
+        callbacks = [] if way == "fine-tuning" else [model.callback()]
+        work.stage(folder).run(model, callbacks, reads_first_token=True)
     return peak_mb() - base
 
 
@@ -280,7 +286,7 @@ def main(arguments: argparse.Namespace) -> None:
         if arguments.profile:
             console.print(make_table(["operation", task], profile(work)))
             continue
-        epoch = len(work.examples.train.lengths)
+        epoch = len(work.task.train.lengths)
         cost = measure(work, scored=arguments.score)
         console.print(f"  published {cost.theirs:.1f} s, plankwise {cost.ours:.1f} s: {cost.ratio:.1f}×")
         weighed = not arguments.score and (task in WEIGHED or len(tasks) == 1)

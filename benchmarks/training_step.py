@@ -19,8 +19,8 @@ from rich.progress import track
 import plankwise
 from plankwise.config import load_config
 from plankwise.data.batch import LengthSampler, plain_collator
-from plankwise.examples.reading import read_examples
-from plankwise.families._loading import load_tokenizer
+from plankwise.models.loading import Loader
+from plankwise.task_kinds import read_task
 
 RATES = (0.0, 0.3, 0.6, 1.0)
 
@@ -28,13 +28,14 @@ RATES = (0.0, 0.3, 0.6, 1.0)
 def main(steps: int, section: Path | None) -> None:
     console = Console()
     config = load_config(None, ["task.train_limit=2000", "task.dev_limit=100", "training.max_length=64"])
-    tokenizer = load_tokenizer("embedded")
-    examples = read_examples(config, tokenizer, console)
-    predecessor, _ = examples.load("embedded", remote_code=False)
-    collate = plain_collator(examples.train, tokenizer)
-    order = list(LengthSampler(examples.train.lengths, 32, seed=0))
+    loader = Loader()
+    tokenizer = loader.tokenizer("embedded")
+    task = read_task(config, tokenizer, console)
+    predecessor = task.load(loader, "embedded").model
+    collate = plain_collator(task.train, tokenizer)
+    order = list(LengthSampler(task.train.lengths, 32, seed=0))
     batches = [
-        collate([examples.train.dataset[i] for i in order[start : start + 32]]) for start in range(0, 32 * steps, 32)
+        collate([task.train.dataset[i] for i in order[start : start + 32]]) for start in range(0, 32 * steps, 32)
     ]
 
     truncated = plankwise.hybrid(copy.deepcopy(predecessor)).collapse()

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
 
 import plankwise
-from plankwise.families._first_token import first_token_only
+from plankwise.training.first_token import first_token_only
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 NUM_STEPS = 6
@@ -43,8 +43,8 @@ def work(cost, tmp_path):
     lengths = np.arange(32 * NUM_STEPS) % 7 + 3
     rows = [torch.randint(5, 50, (length,)).tolist() for length in lengths]
     dataset = Dataset.from_dict({"input_ids": rows, "labels": [row[0] % 2 for row in rows]})
-    examples = SimpleNamespace(train=SimpleNamespace(dataset=dataset, lengths=lengths))
-    return cost.Work(BertTokenizer(vocab=str(vocabulary)), examples, model, NUM_STEPS, seed=0)
+    task = SimpleNamespace(train=SimpleNamespace(dataset=dataset, lengths=lengths))
+    return cost.Work(BertTokenizer(vocab=str(vocabulary)), task, model, NUM_STEPS, seed=0)
 
 
 def gradients(modules):
@@ -52,6 +52,12 @@ def gradients(modules):
         {name: None if p.grad is None else p.grad.clone() for name, p in module.named_parameters()}
         for module in modules
     ]
+
+
+def shortened(work, model):
+    """Inside, the last block computes the first token alone, as it does while a stage trains."""
+    few = work.tokenizer.pad({"input_ids": work.task.train.dataset[:4]["input_ids"]}, return_tensors="pt")
+    return first_token_only(model, few)
 
 
 def test_both_procedures_give_the_successors_the_same_gradients_step_by_step(work, monkeypatch):
@@ -75,10 +81,11 @@ def test_both_procedures_give_the_successors_the_same_gradients_step_by_step(wor
         ship.set_step(step)
         masks.add(ship.mask)
         rows = other.rows[step * 32 : step * 32 + 32].tolist()
-        columns = dict(work.examples.train.dataset[rows])
+        columns = dict(work.task.train.dataset[rows])
         labels = torch.tensor(columns.pop("labels"))
         ship.zero_grad()
-        with first_token_only(ship):
+        with shortened(work, ship) as shorter:
+            assert shorter
             ship(**work.tokenizer.pad(columns, return_tensors="pt"), labels=labels).loss.backward()
         for replaced, ours, published in zip(
             ship.mask, gradients([place.successor for place in places]), theirs[-1], strict=True
@@ -111,15 +118,15 @@ def test_multiply_adds_are_those_that_torch_counts(cost, work):
     ship.begin(NUM_STEPS)
     ship.train()
     expected = []
-    sampler = cost.LengthSampler(work.examples.train.lengths, cost.BATCH_SIZE, 0)
+    sampler = cost.LengthSampler(work.task.train.lengths, cost.BATCH_SIZE, 0)
     order = list(sampler)
-    with first_token_only(ship), sdpa_kernel(SDPBackend.MATH):
+    with shortened(work, ship), sdpa_kernel(SDPBackend.MATH):
         for step in range(NUM_STEPS):
             ship.set_step(step)
             if not any(ship.mask):
                 expected.append(0)
                 continue
-            columns = dict(work.examples.train.dataset[order[step * 32 : step * 32 + 32]])
+            columns = dict(work.task.train.dataset[order[step * 32 : step * 32 + 32]])
             labels = torch.tensor(columns.pop("labels"))
             batch = work.tokenizer.pad(columns, return_tensors="pt")
             with FlopCounterMode(display=False) as counter:

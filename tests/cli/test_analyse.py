@@ -2,13 +2,6 @@ import json
 
 import pytest
 
-from plankwise import analysis
-
-COST = {
-    "latency": {"predecessor": {"1": {"mean_ms": 8.0}}, "successor": {"1": {"mean_ms": 4.0}}},
-    "speedup": {"1": 2.0},
-}
-
 
 @pytest.fixture
 def run(tiny, recipe, tmp_path):
@@ -49,26 +42,27 @@ def test_errors_are_shown_and_where_the_record_lies(command, run, tmp_path):
     assert "doubtful label" in result.out
 
 
-def test_latency_is_shown_by_batch_size(command, run, monkeypatch):
-    asked = {}
-
-    def cost(*args, **kwargs):
-        asked.update(kwargs)
-        return COST
-
-    monkeypatch.setattr(analysis, "measure_cost", cost)
-    result = command("analyse", run, "--only", "cost", "--batch-sizes", "1, 8", "--predictions", 7, "--threads", 2)
+def test_the_cost_is_measured_as_asked_and_shown_by_batch_size(command, run):
+    result = command("analyse", run, "--only", "cost", "--batch-sizes", "1, 8", "--predictions", 3, "--threads", 1)
     assert result.code == 0, result.err
-    assert ["1", "8.00", "ms", "4.00", "ms", "2.00×"] in [line.split() for line in result.out.splitlines()]
-    assert (asked["batch_sizes"], asked["predictions"], asked["threads"]) == ([1, 8], 7, 2)
+    cost = json.loads((run / "record.json").read_text())["analysis"]["cost"]
+    assert cost["threads"] == 1
+    latency = cost["latency"]
+    assert {size: figures["predictions"] for size, figures in latency["successor"].items()} == {"1": 3, "8": 3}
+    lines = [line.split() for line in result.out.splitlines()]
+    for size in ("1", "8"):
+        before, after = (f"{latency[name][size]['mean_ms']:.2f}" for name in ("predecessor", "successor"))
+        assert [size, before, "ms", after, "ms", f"{cost['speedup'][size]:.2f}×"] in lines
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["--batch-sizes", "1;8"], "--batch-sizes is '1;8'; give whole numbers with commas between, like 1,8,32"),
-        (["--only", "errors,insides"], "--only names 'insides'; there is no such part. Did you mean 'inside'?"),
-        (["--labels", "none.csv"], "--labels is none.csv, which is no file; give the file that --sample wrote"),
+        (["--only", "errors,insides"], "--only names 'insides'; there is no such section. Did you mean 'inside'?"),
+        (["--labels", "none.csv"], "--labels is none.csv, which is not a file; give the file that --sample wrote"),
+        (["--threads", "0"], "--threads is 0; give 1 or more"),
+        (["--predictions", "0"], "--predictions is 0; give 1 or more"),
         (["--recipe", "none.toml"], "recipe none.toml does not exist; give a TOML file"),
     ],
 )
@@ -82,4 +76,4 @@ def test_what_cannot_be_analysed_is_refused_and_the_record_left_alone(command, r
 
 
 def test_a_folder_that_is_no_run_is_refused(command, tmp_path):
-    assert f"{tmp_path} has no record.json: it is no finished run" in command("analyse", tmp_path).err
+    assert f"{tmp_path} has no record.json: it is not a finished run" in command("analyse", tmp_path).err

@@ -8,8 +8,14 @@ from plankwise.cli.compare import _read_variant
 from plankwise.errors import ConfigError
 
 
-def test_a_comparison_prints_and_writes_its_tables_and_starts_no_cell_twice(command, recipe, tmp_path):
-    arguments = ("compare", recipe, "evaluation.batch_size=16", "--seeds", 1, "--folder", tmp_path / "all")
+@pytest.fixture
+def quick(tiny_expert_folder):
+    """Keys for cells of one step, from a predecessor that knows its task."""
+    return [f"predecessor.path={tiny_expert_folder}", "training.max_steps=1"]
+
+
+def test_a_comparison_prints_and_writes_its_tables_and_starts_no_cell_twice(command, recipe, quick, tmp_path):
+    arguments = ("compare", recipe, *quick, "evaluation.batch_size=16", "--seeds", 1, "--folder", tmp_path / "all")
     arguments += ("--methods", "finetune,replacing", "--variant", "half: method.schedule={kind='constant', rate=0.5}")
     result = command(*arguments)
     assert result.code == 0, result.err
@@ -26,28 +32,31 @@ def test_a_comparison_prints_and_writes_its_tables_and_starts_no_cell_twice(comm
 
 
 def test_a_failed_cell_is_shown_with_its_reason_and_the_exit_code_is_1_until_it_succeeds(
-    command, recipe, tmp_path, monkeypatch
+    command, recipe, quick, tmp_path, monkeypatch
 ):
-    from plankwise.comparison import grid
-
-    train = grid.train_successor
-
-    def failing(config, *others):
-        if config.method.name == "replacing":
-            raise RuntimeError("[out] of luck")
-        return train(config, *others)
-
-    arguments = ("compare", recipe, "evaluation.latency=false", "--seeds", 1, "--methods", "finetune, replacing")
     monkeypatch.chdir(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(grid, "train_successor", failing)
-        result = command(*arguments)
-    assert result.code == 1
-    assert "replacing: 0 of 1 seeds; seed 0 failed: RuntimeError: [out] of luck" in result.out
-    table = tmp_path / "runs" / "compare-tiny" / "table.md"
-    assert "| replacing | failed |" in table.read_text()
+    folder = tmp_path / "runs" / "compare-tiny"
+    arguments = (
+        "compare",
+        recipe,
+        *quick,
+        "evaluation.latency=false",
+        "--seeds",
+        1,
+        "--methods",
+        "finetune, replacing",
+    )
     assert command(*arguments).code == 0
-    assert "failed" not in table.read_text()
+    cell = folder / "tiny" / "replacing" / "seed-0"
+    (cell / "cell.json").unlink()
+    (cell / "checkpoints").write_text("in the way")
+    result = command(*arguments)
+    assert result.code == 1
+    assert "replacing: 0 of 1 seeds; seed 0 failed: NotADirectoryError: [Errno 20] Not a directory" in result.out
+    assert "| replacing | failed |" in (folder / "table.md").read_text()
+    (cell / "checkpoints").unlink()
+    assert command(*arguments).code == 0
+    assert "failed" not in (folder / "table.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -62,13 +62,13 @@ def test_a_folder_in_use_is_refused_and_left_as_it_was(command, recipe, tmp_path
     folder.unlink()
     folder.mkdir()
     (folder / "thesis.doc").write_text("mine")
-    assert "holds files that are no run of plankwise; choose another run.folder" in command("compress", recipe).err
+    assert "holds files that are not a run of plankwise; choose another run.folder" in command("compress", recipe).err
     assert [path.name for path in folder.iterdir()] == ["thesis.doc"]
 
 
 def test_another_run_in_the_folder_is_refused_with_the_key_that_differs(command, recipe, tmp_path):
     from plankwise.config import load_config
-    from plankwise.folders import claim
+    from plankwise.run.folders import claim
 
     claim(tmp_path / "run", load_config(recipe, []))
     result = command("compress", recipe, "plan.successors=1")
@@ -78,4 +78,4 @@ def test_another_run_in_the_folder_is_refused_with_the_key_that_differs(command,
 
 def test_a_place_that_cannot_hold_a_folder_is_refused(refusal, table_file):
     sentence = refusal(f"run.folder={table_file}/run")
-    assert sentence.startswith(f"{table_file}/run/config.toml cannot be written")
+    assert sentence.startswith(f"{table_file}/run cannot be written")

@@ -1,5 +1,7 @@
 """Tables that cannot be used: one sentence with the line, exit code 2, nothing written."""
 
+import json
+
 import pytest
 
 
@@ -33,10 +35,14 @@ def test_an_unknown_label_is_refused_with_its_line(refusal, tmp_path):
     assert refusal(*given) == "dev.csv line 3: label 'neutrl' is not in task.labels (negative, neutral, positive)"
 
 
-def test_texts_that_are_too_long_are_cut_and_counted(command, recipe, tmp_path, table_file):
+def test_texts_that_are_too_long_are_cut_and_counted(command, recipe, tiny_expert_folder, tmp_path, table_file):
     with table_file.open("a") as file:
         file.write(f"{'film ' * 30}fine,positive\n{'plot ' * 30}dull,negative\n")
     (tmp_path / "dev.csv").write_text("sentence,label\nfine,positive\ndull,negative\n")
-    result = command("compress", recipe, f"task.dev={tmp_path}/dev.csv", "predecessor.finetune=false")
+    keys = [f"predecessor.path={tiny_expert_folder}", f"task.dev={tmp_path}/dev.csv", "training.max_steps=1"]
+    keys += [f"evaluation.{key}=false" for key in ("truncated", "latency", "estimate")]
+    result = command("compress", recipe, *keys)
+    assert result.code == 0, result.err
     assert "train: 50 examples, 2 longer than 16 tokens and cut\n" in result.out
     assert "dev: 2 examples\n" in result.out
+    assert json.loads((tmp_path / "run" / "record.json").read_text())["task"]["cut"] == {"train": 2, "dev": 0}

@@ -28,7 +28,7 @@ def small_disk(tmp_path):
 
 def test_a_full_disk_is_one_sentence_and_the_run_goes_on_once_there_is_space(command, recipe, small_disk):
     disk, enlarge = small_disk
-    arguments = ["compress", recipe, f"run.folder={disk}/run", "evaluation.floor=false"]
+    arguments = ["compress", recipe, f"run.folder={disk}/run", "evaluation.truncated=false"]
     result = command(*arguments)
     assert result.code == 2
     assert result.err.startswith("plankwise: the disk is full: ")

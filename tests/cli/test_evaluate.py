@@ -1,8 +1,6 @@
 import json
 
 import pytest
-import torch
-from transformers import AutoModelForSequenceClassification
 
 
 @pytest.fixture
@@ -16,36 +14,8 @@ def task(table_file):
     ]
 
 
-@pytest.fixture
-def good_at_it(tiny_classifier_folder, tmp_path, tiny):
-    """A classifier that is always right: its head reads a token's own embedding. Class names as given."""
-
-    def save(*names):
-        folder = tiny.save_bert(tmp_path / "-".join(names), names=names)
-        model = AutoModelForSequenceClassification.from_pretrained(folder)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.zero_()
-            words = model.bert.embeddings.word_embeddings.weight
-            words[5:9, 0], words[9:13, 0] = 1.0, -1.0  # the good and the bad words, by their place in the vocabulary
-            for name, module in model.named_modules():
-                if name.endswith("LayerNorm"):
-                    module.weight.fill_(1.0)
-            for name in ("query", "key", "value"):  # one layer's attention carries the mean over all tokens
-                getattr(model.bert.encoder.layer[0].attention.self, name).weight.zero_()
-            model.bert.encoder.layer[0].attention.self.value.weight.copy_(torch.eye(32))
-            model.bert.encoder.layer[0].attention.output.dense.weight.copy_(torch.eye(32))
-            model.bert.pooler.dense.weight.copy_(torch.eye(32))
-            model.classifier.weight[0, 0], model.classifier.weight[1, 0] = -1.0, 1.0
-        model.save_pretrained(folder)
-        return folder
-
-    return save
-
-
-def test_the_metrics_are_shown_and_written(command, good_at_it, task, tmp_path):
-    folder = good_at_it("negative", "positive")
-    result = command("evaluate", folder, *task, "--out", tmp_path / "metrics.json")
+def test_the_metrics_are_shown_and_written(command, tiny_expert_folder, task, tmp_path):
+    result = command("evaluate", tiny_expert_folder, *task, "--out", tmp_path / "metrics.json")
     assert result.code == 0, result.err
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["score"] == metrics["accuracy"] == metrics["f1"] == 1.0
@@ -54,10 +24,10 @@ def test_the_metrics_are_shown_and_written(command, good_at_it, task, tmp_path):
     assert "train:" not in result.out
 
 
-def test_a_model_in_a_run_is_scored_on_the_runs_task(command, good_at_it, recipe, tmp_path):
+def test_a_model_in_a_run_is_scored_on_the_runs_task(command, tiny, recipe, tmp_path):
     from plankwise.config import load_config
 
-    folder = good_at_it("negative", "positive").rename(tmp_path / "successor")
+    folder = tiny.save_expert(tmp_path / "successor")
     (tmp_path / "config.toml").write_text(load_config(recipe, []).to_toml())
     result = command("evaluate", folder)
     assert result.code == 0, result.err
@@ -77,20 +47,18 @@ def test_the_folder_of_a_run_is_refused_with_the_model_in_it(command, recipe, tm
     )
 
 
-def test_a_model_without_names_and_with_swapped_classes_is_not_scored(command, good_at_it, task, table_file):
+def test_a_model_without_names_and_with_swapped_classes_is_not_scored(command, tiny, task, table_file, tmp_path):
     swapped = table_file.read_text().replace("positive", "0").replace("negative", "1")
     table_file.write_text(swapped)
-    result = command("evaluate", good_at_it("LABEL_0", "LABEL_1"), *task)
+    result = command("evaluate", tiny.save_expert(tmp_path / "plain", names=("LABEL_0", "LABEL_1")), *task)
     assert result.code == 2
     assert "set task.labels = ['1', '0']" in result.err
     assert "predecessor.finetune" not in result.err
 
 
-def test_other_names_are_refused(command, good_at_it, task):
-    assert (
-        "has the classes no, yes, the task negative, positive"
-        in command("evaluate", good_at_it("no", "yes"), *task).err
-    )
+def test_other_names_are_refused(command, tiny, task, tmp_path):
+    folder = tiny.save_expert(tmp_path / "other", names=("no", "yes"))
+    assert "has the classes no, yes, the task negative, positive" in command("evaluate", folder, *task).err
 
 
 def test_a_length_that_the_model_does_not_take_is_refused(command, tiny_classifier_folder, task):
@@ -100,4 +68,4 @@ def test_a_length_that_the_model_does_not_take_is_refused(command, tiny_classifi
 
 
 def test_an_encoder_without_a_head_is_refused(command, tiny_model_folder, task):
-    assert "has no trained head for classification; give" in command("evaluate", tiny_model_folder, *task).err
+    assert "has no trained head for this task (labels); give" in command("evaluate", tiny_model_folder, *task).err

@@ -4,7 +4,7 @@ from plankwise.core.schedule import SCHEDULES
 from plankwise.kinds import list_kinds
 
 
-@pytest.mark.parametrize("what", ["methods", "parts", "tasks"])
+@pytest.mark.parametrize("what", ["families", "methods", "parts", "runtimes", "studies", "task_kinds", "tasks"])
 def test_every_kind_is_listed_with_what_it_is(command, what):
     result = command("list", what)
     assert result.code == 0

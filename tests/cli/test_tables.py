@@ -4,6 +4,7 @@ from rich.console import Console
 
 from plankwise.cli._console import open_console
 from plankwise.cli._tables import show_results
+from plankwise.record import Shown
 
 
 def model(parameters, **figures):
@@ -21,9 +22,9 @@ def model(parameters, **figures):
 
 
 RECORD = {
-    "task": {"name": "glue/[mnli]", "score": ["accuracy"]},
+    "task": {"name": "glue/[mnli]", "score": ["accuracy"], "shown": Shown("accuracy").to_json()},
     "predecessor": model(335_141_888),
-    "floor": model(184_000_000, retained=0.912, speedup=1.9),
+    "truncated": model(184_000_000, retained=0.912, speedup=1.9),
     "successor": model(38_402, retained=1.0123, speedup=12.345),
     "steps": 100,
     "skipped_steps": 20,
@@ -47,9 +48,9 @@ def test_large_figures_fit_80_columns_uncut():
     assert lines[4].split()[:3] == ["successor", "38.4", "k"]
 
 
-def test_a_run_without_latency_and_floor_is_shown():
+def test_a_run_without_latency_and_speed_up_is_shown():
     plain = {key: value for key, value in model(1_500_000).items() if key != "latency"} | {"latency_ms": None}
-    lines = shown({**RECORD, "predecessor": plain, "successor": plain, "floor": plain})
+    lines = shown({**RECORD, "predecessor": plain, "successor": plain, "truncated": plain})
     assert "ms" not in "".join(lines[2:5])
     assert lines[1].split()[-2:] == ["latency", "speed-up"]
 
@@ -59,10 +60,16 @@ def test_brackets_and_colons_in_names_are_shown_as_they_stand(capsys):
     assert capsys.readouterr().out == "[red]runs[/x] :smile:\n"
 
 
-def test_a_language_model_shows_its_perplexity_and_whether_its_head_was_made_here():
-    record = {**RECORD, "task": {"name": "letters", "score": ["1 / perplexity"], "objective": "mlm"}, "made_head": True}
-    record["successor"] = {**RECORD["successor"], "metrics": {"perplexity": 11.7031}}
-    lines = shown(record)
-    assert "perplexity" in lines[1]
-    assert any("11.70" in line for line in lines)
-    assert any("head was made here" in line for line in lines)
+def test_the_figure_that_the_record_shows_has_its_own_column_and_digits():
+    described = Shown("perplexity", "perplexity", 2, lower_is_better=True).to_json()
+    task = {"name": "letters", "score": ["1 / perplexity"], "shown": described}
+    models = {name: {**RECORD[name], "metrics": {"perplexity": 11.7031}} for name in ("predecessor", "successor")}
+    lines = shown({**RECORD, "task": task, **models})
+    assert lines[0].rstrip() == "letters: score is 1 / perplexity on dev"
+    assert lines[1].split()[2] == "perplexity"
+    assert [line.split()[5] for line in (lines[2], lines[4])] == ["11.70", "11.70"]
+
+
+def test_a_head_that_was_made_here_is_named():
+    assert not any("head was made here" in line for line in shown(RECORD))
+    assert any("head was made here" in line for line in shown({**RECORD, "made_head": True}))

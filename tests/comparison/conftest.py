@@ -1,27 +1,33 @@
-"""Scorers of known labels, and outputs of known classes."""
+"""Tasks of known labels, outputs of known classes, and a recipe whose predecessor has learnt its task."""
 
-from types import SimpleNamespace
+import copy
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from datasets import Dataset
+from rich.console import Console
 
-from plankwise.evaluation.scoring import Scorer
-from plankwise.tasks._source import Source
+QUIET = Console(quiet=True)
 
 
 @pytest.fixture(scope="session")
-def scorer_of():
-    """A scorer of dev sets that are given as lists of labels."""
+def task_of(tiny_model_folder):
+    """A task whose dev sets are given as lists of labels."""
+    from plankwise.config import RunConfig
+    from plankwise.data.source import Source
+    from plankwise.data.split import Prepared
+    from plankwise.models.loading import Loader
+    from plankwise.task_kinds.labels import Labels
+
+    tokenizer = Loader().tokenizer(str(tiny_model_folder))
 
     def make(*score, order=(), name="words", **dev):
         kind = "number" if score[0] in ("pearson", "spearman") else "classes"
         classes = () if kind == "number" else tuple(f"class {index}" for index in range(3))
-        empty = pa.table({"text": [], "label": []})
-        source = Source(name, kind, classes, score, score, empty, own_order=order)
-        encoded = {key: SimpleNamespace(dataset=Dataset.from_dict({"labels": labels})) for key, labels in dev.items()}
-        return Scorer(source, encoded, None, 1)
+        tables = {key: pa.table({"text": ["film"] * len(labels), "label": labels}) for key, labels in dev.items()}
+        train = next(iter(tables.values()))
+        source = Source(name, kind, classes, score, score, train, tables, own_order=order)
+        return Labels(source, Prepared(train, tables, {}), tokenizer, RunConfig(), QUIET)
 
     return make
 
@@ -34,11 +40,9 @@ def answers():
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, tiny_model_folder, tiny):
-    """A recipe's data whose predecessor has learnt the task already."""
-    from rich.console import Console
-
+    """A recipe's data whose predecessor has learnt the task already; a cell of it is trained for one step."""
     from plankwise.config import validate_config
-    from plankwise.run import lay_ground
+    from plankwise.run.sharing import make_predecessor, open_inputs
 
     folder = tmp_path_factory.mktemp("trained")
     rows = "".join(f"{text},{label}\n" for text, label in tiny.make_rows(48))
@@ -50,16 +54,14 @@ def trained(tmp_path_factory, tiny_model_folder, tiny):
             "training": {"epochs": 6, "learning_rate": 3e-3, "batch_size": 8},
         },
         "task": {"name": "table", "train": str(folder / "films.csv"), "text": "sentence", "label": "label"},
-        "training": {"max_steps": 4, "batch_size": 8, "max_length": 16, "save_every": 1},
-        "evaluation": {"latency_predictions": 1, "latency_batch_sizes": [2, 1]},
+        "training": {"max_steps": 1, "batch_size": 8, "max_length": 16},
+        "evaluation": {"latency": False, "latency_predictions": 1, "latency_batch_sizes": [2, 1]},
     }
-    ground = lay_ground(validate_config(data), Console(quiet=True))
-    return {**data, "predecessor": {"path": ground.path}}
+    ready = make_predecessor(open_inputs(validate_config(data), QUIET))
+    return {**data, "predecessor": {"path": ready.path}}
 
 
 @pytest.fixture
 def given(trained):
     """The same, a copy to change."""
-    import copy
-
     return copy.deepcopy(trained)

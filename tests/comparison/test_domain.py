@@ -1,6 +1,7 @@
 """The four settings on tiny models: real runs of a step or two each."""
 
 import json
+import shutil
 
 import pytest
 from rich.console import Console
@@ -8,31 +9,45 @@ from rich.console import Console
 from plankwise.comparison import domain
 from plankwise.config import load_config, load_data
 from plankwise.errors import ConfigError
-from plankwise.run import compress, finetune
+from plankwise.run.compress import compress
+
+QUIET = Console(quiet=True)
 
 
-@pytest.fixture
-def domain_run(tmp_path, tiny, tiny_model_folder):
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("\n".join(text for text, _ in tiny.make_rows(200)), "utf-8")
+@pytest.fixture(scope="module")
+def domain_run(tmp_path_factory, tiny, tiny_model_folder):
+    """A finished run that tuned and compressed a language model."""
+    folder = tmp_path_factory.mktemp("domain")
+    corpus = folder / "corpus.txt"
+    corpus.write_text("\n".join(text for text, _ in tiny.make_rows(100)), "utf-8")
     keys = [
         "task.name=text",
         f"task.path={corpus}",
         f"predecessor.path={tiny_model_folder}",
-        "predecessor.training={max_steps=20, learning_rate=3e-3, batch_size=8}",
-        "training.max_steps=2",
+        "predecessor.training={max_steps=10, learning_rate=3e-3, batch_size=8}",
+        "training.max_steps=1",
         "training.max_length=16",
         "evaluation.latency=false",
-        "evaluation.floor=false",
-        f"run.folder={tmp_path / 'domain'}",
+        "evaluation.estimate=false",
+        "evaluation.truncated=false",
+        f"run.folder={folder / 'run'}",
     ]
-    compress(load_config(None, keys), Console(quiet=True))
-    return tmp_path / "domain"
+    compress(load_config(None, keys), QUIET)
+    return folder / "run"
 
 
-def test_four_settings_stand_side_by_side(domain_run, recipe, command, tmp_path):
+@pytest.fixture
+def quick(recipe):
+    """Keys that make the runs of a setting short; `plain-compressed` needs a predecessor that has learnt something."""
+    training = "predecessor.training={epochs=4, learning_rate=3e-3, batch_size=8}"
+    return recipe, [training, "training.max_steps=1", "evaluation.estimate=false"]
+
+
+def test_four_settings_stand_side_by_side_and_are_not_run_again(domain_run, quick, command, tmp_path):
+    recipe, keys = quick
     folder = tmp_path / "settings"
-    result = command("compare", recipe, "--domain", domain_run, "--seeds", 1, "--folder", folder)
+    arguments = ("compare", recipe, *keys, "--domain", domain_run, "--seeds", 1, "--folder", folder)
+    result = command(*arguments)
     assert result.code == 0, result.out + result.err
     found = json.loads((folder / "table.json").read_text())
     plain, plain_compressed, tuned, compressed = found["rows"]
@@ -50,36 +65,34 @@ def test_four_settings_stand_side_by_side(domain_run, recipe, command, tmp_path)
     assert "domain-compressed" in result.out
     assert "| domain-compressed |" in (folder / "table.md").read_text()
 
-
-def test_a_finished_comparison_is_not_run_again(domain_run, recipe, tmp_path, monkeypatch):
-    arguments = (load_data(recipe, ["evaluation.latency=false"]), domain_run, [0], tmp_path / "settings")
-    first = domain.run_settings(*arguments, Console(quiet=True))
-    monkeypatch.setattr("plankwise.run.train_whole", None)
-    monkeypatch.setattr("plankwise.run.train_successor", None)
-    assert domain.run_settings(*arguments, Console(quiet=True)) == first
+    again = command(*arguments)
+    assert again.out.count("is finished already") == 4
+    assert ": step " not in again.out
+    assert "latency: " not in again.out
+    assert json.loads((folder / "table.json").read_text())["rows"] == found["rows"]
 
 
-def test_a_setting_that_fails_is_shown_with_its_reason(domain_run, recipe, tmp_path, monkeypatch, capsys):
-    def failing(config, console):
-        if "domain-compressed" in config.run.folder:
-            raise ValueError("no luck")
-        return finetune(config, console)
-
-    monkeypatch.setattr(domain, "finetune", failing)
-    data = load_data(recipe, ["evaluation.latency=false"])
-    settings = domain.run_settings(data, domain_run, [0], tmp_path / "settings", Console(quiet=True))
-    row = settings.rows[-1]
-    assert row.failures == {0: "ValueError: no luck"}
+def test_a_setting_that_fails_is_shown_with_its_reason(domain_run, quick, tmp_path):
+    recipe, keys = quick
+    own = tmp_path / "own"  # the domain's run, whose successor is damaged
+    shutil.copytree(domain_run, own)
+    (own / "successor" / "model.safetensors").write_bytes(b"nothing")
+    data = load_data(recipe, [*keys, "evaluation.latency=false"])
+    settings = domain.run_settings(data, own, [0], tmp_path / "settings", QUIET)
+    *others, row = settings.rows
+    assert not any(other.failures for other in others)
+    assert row.failures[0].startswith(f"no model could be loaded from '{own}/successor'")
     assert row.median is None
     text = domain.write_settings(settings, tmp_path / "settings").read_text()
     assert "| domain-compressed |  | failed |" in text
-    assert "seed 0 failed: ValueError: no luck" in text
+    assert "domain-compressed: seed 0 failed: no model could be loaded" in text
 
 
 def test_a_run_with_labels_is_no_domain(recipe, tmp_path):
-    compress(load_config(recipe, ["evaluation.latency=false"]), Console(quiet=True))
-    with pytest.raises(ConfigError, match="whose task has labels"):
-        domain.run_settings(load_data(recipe, []), tmp_path / "run", [0], tmp_path / "settings", Console(quiet=True))
+    record = {"task": {"name": "films", "score": ["accuracy"]}, "predecessor": {}, "successor": {}}
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    with pytest.raises(ConfigError, match="whose task is on labels; give the folder of a finished run with"):
+        domain.run_settings(load_data(recipe, []), tmp_path, [0], tmp_path / "settings", QUIET)
 
 
 def test_methods_and_the_four_settings_are_two_things(recipe, command, tmp_path):

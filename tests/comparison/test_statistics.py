@@ -5,29 +5,23 @@ from plankwise.comparison.statistics import (
     ROUNDS,
     Comparison,
     choose_baseline,
-    compare_rows,
+    compare_with_baseline,
     duration,
     expected_seconds,
     holm,
     macro,
     paired_test,
     summarise,
-    swap,
-    swap_one_by_one,
 )
 from plankwise.evaluation.metrics import glue_macro
+from plankwise.task_kinds import Task
 
 
 def test_a_summary_is_median_spread_best_retained_share_and_mean_time():
-    summary = summarise([0.5, 0.875, 0.75], [1.0, 2.0, 6.0], 1.0)
+    summary = summarise([0.5, 0.875, 0.75], [1.0, 2.0, 6.0], lambda score: score / 2)
     assert (summary.median, summary.spread, summary.best) == (0.75, 0.375, 0.875)
-    assert (summary.retained, summary.seconds) == (0.75, 3.0)
-    assert summarise([0.25, 0.5], [1.0, 1.0], 0.5).retained == 0.75
-
-
-@pytest.mark.parametrize("predecessor", [0.0, -0.125])
-def test_no_share_is_retained_of_a_score_that_is_not_above_zero(predecessor):
-    assert summarise([0.5], [1.0], predecessor).retained is None
+    assert (summary.retained, summary.seconds) == (0.375, 3.0)
+    assert summarise([0.5], [1.0], lambda score: None).retained is None
 
 
 def test_the_baseline_is_the_best_median_among_other_methods_than_replacing():
@@ -41,83 +35,52 @@ def test_without_another_method_the_baseline_is_the_highest_median():
     assert choose_baseline({}, {}) is None
 
 
-def test_identical_outputs_give_p_one(scorer_of, answers):
-    scorer = scorer_of("accuracy", dev=[0, 1, 1, 0])
+def test_identical_outputs_give_p_one(task_of, answers):
+    task = task_of("accuracy", dev=[0, 1, 1, 0])
     outputs = {"dev": answers(0, 1, 0, 0)}
-    assert paired_test(scorer, [outputs], [outputs]) == (0.0, 1.0)
+    assert paired_test(task, [outputs], [outputs]) == (0.0, 1.0)
 
 
-def test_a_clear_difference_gives_the_smallest_p(scorer_of, answers):
+def test_a_clear_difference_gives_the_smallest_p(task_of, answers):
     labels = [0, 1] * 20
     right, wrong = {"dev": answers(*labels)}, {"dev": answers(*(1 - label for label in labels))}
-    scorer = scorer_of("accuracy", dev=labels)
-    assert paired_test(scorer, [right], [wrong]) == (1.0, 1 / (ROUNDS + 1))
-    assert paired_test(scorer, [wrong], [right]) == (-1.0, 1 / (ROUNDS + 1))
+    task = task_of("accuracy", dev=labels)
+    assert paired_test(task, [right], [wrong]) == (1.0, 1 / (ROUNDS + 1))
+    assert paired_test(task, [wrong], [right]) == (-1.0, 1 / (ROUNDS + 1))
 
 
-def test_an_example_is_exchanged_in_all_seeds_or_in_none(scorer_of, answers):
-    scorer = scorer_of("accuracy", dev=[0])
+def test_an_example_is_exchanged_in_all_seeds_or_in_none(task_of, answers):
+    task = task_of("accuracy", dev=[0])
     right, wrong = {"dev": answers(0)}, {"dev": answers(1)}
-    assert paired_test(scorer, [right, right], [wrong, wrong]) == (1.0, 1.0)
+    assert paired_test(task, [right, right], [wrong, wrong]) == (1.0, 1.0)
 
 
-def test_two_examples_that_differ_alike_are_exchanged_together_half_of_the_time(scorer_of, answers):
-    scorer = scorer_of("accuracy", dev=[0, 1])
-    difference, p = paired_test(scorer, [{"dev": answers(0, 1)}], [{"dev": answers(1, 0)}])
+def test_two_examples_that_differ_alike_are_exchanged_together_half_of_the_time(task_of, answers):
+    task = task_of("accuracy", dev=[0, 1])
+    difference, p = paired_test(task, [{"dev": answers(0, 1)}], [{"dev": answers(1, 0)}])
     assert difference == 1.0
     assert p == pytest.approx(0.5, abs=0.05)
 
 
-def test_the_score_is_the_mean_over_dev_sets_whatever_their_sizes(scorer_of, answers):
-    scorer = scorer_of("accuracy", one=[0], two=[0, 0, 0, 0])
+def test_the_score_is_the_mean_over_dev_sets_whatever_their_sizes(task_of, answers):
+    task = task_of("accuracy", one=[0], two=[0, 0, 0, 0])
     first = {"one": answers(0), "two": answers(0, 0, 1, 1)}
     second = {"one": answers(1), "two": answers(1, 1, 1, 1)}
-    assert paired_test(scorer, [first], [second])[0] == 0.75
+    assert paired_test(task, [first], [second])[0] == 0.75
 
 
-def test_the_difference_is_that_of_the_tasks_own_scores_in_the_tasks_order_of_classes(scorer_of):
+def test_the_difference_is_that_of_the_tasks_own_scores_in_the_tasks_order_of_classes(task_of):
     rng = np.random.default_rng(0)
     first, second = ({"dev": rng.normal(size=(30, 3))} for _ in range(2))
-    scorer = scorer_of("accuracy", "matthews", order=(2, 0, 1), dev=rng.integers(0, 3, 30).tolist())
-    wanted = scorer.score_outputs(first)["score"] - scorer.score_outputs(second)["score"]
-    assert paired_test(scorer, [first], [second], rounds=10)[0] == pytest.approx(wanted, abs=1e-12)
+    task = task_of("accuracy", "matthews", order=(2, 0, 1), dev=rng.integers(0, 3, 30).tolist())
+    wanted = task.score_outputs(first)["score"] - task.score_outputs(second)["score"]
+    assert paired_test(task, [first], [second], rounds=10)[0] == pytest.approx(wanted, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("names", "num_classes"),
-    [
-        (["accuracy"], 3),
-        (["accuracy", "f1"], 2),
-        (["matthews"], 2),
-        (["matthews", "macro_f1"], 4),
-        (["roc_auc", "accuracy"], 2),
-        (["roc_auc"], 3),
-        (["accuracy", "macro_f1"], 12),
-    ],
-)
-def test_counting_equals_scoring_one_by_one(names, num_classes):
-    rng = np.random.default_rng(1)
-    first, second = rng.normal(size=(2, 3, 25, num_classes))
-    first[0] = np.eye(num_classes)[0]  # a seed that always answers the same
-    labels, masks = rng.integers(0, num_classes, 25), rng.random((8, 25)) < 0.5
-    wanted = swap_one_by_one(first, second, labels, names, masks)
-    np.testing.assert_allclose(swap(first, second, labels, names, masks), wanted, atol=1e-12)
-
-
-def test_correlating_rows_equals_scoring_one_by_one():
-    rng = np.random.default_rng(2)
-    first, second = rng.normal(size=(2, 2, 25)).round(1)  # with ties
-    first[0] = second[0] = 1.0
-    labels, masks = rng.normal(size=25).round(1), rng.random((8, 25)) < 0.5
-    names = ["pearson", "spearman"]
-    wanted = swap_one_by_one(first, second, labels, names, masks)
-    np.testing.assert_allclose(swap(first, second, labels, names, masks), wanted, atol=1e-12)
-
-
-def test_numbers_may_come_in_a_column(scorer_of):
-    scorer = scorer_of("pearson", dev=[0.0, 1.0, 2.0])
+def test_numbers_may_come_in_a_column(task_of):
+    task = task_of("pearson", dev=[0.0, 1.0, 2.0])
     up, down = {"dev": np.array([[0.0], [1.0], [2.0]])}, {"dev": np.array([[2.0], [1.0], [0.0]])}
-    assert paired_test(scorer, [up], [down], rounds=1)[0] == pytest.approx(2.0, abs=1e-12)
+    assert paired_test(task, [up], [down], rounds=1)[0] == pytest.approx(2.0, abs=1e-12)
 
 
 def test_holms_correction_worked_by_hand():
@@ -134,12 +97,36 @@ def test_a_verdict_names_the_baseline_only_if_a_difference_is_shown():
     assert Comparison("kd", 0.1, 0.05).verdict == "no difference shown (p = 0.05)"
 
 
-def test_rows_are_compared_over_the_seeds_that_both_have_and_corrected_together(scorer_of, answers):
+def test_rows_are_compared_over_the_seeds_that_both_have_and_corrected_together(task_of, answers):
     labels = [0, 1] * 20
     right, wrong = {"dev": answers(*labels)}, {"dev": answers(*(1 - label for label in labels))}
     outputs = {"base": {0: wrong, 1: wrong}, "good": {1: right, 2: wrong}, "same": {0: wrong}, "apart": {7: right}}
-    found = compare_rows(scorer_of("accuracy", dev=labels), outputs, "base")
+    found = compare_with_baseline(task_of("accuracy", dev=labels), outputs, "base")
     assert found == {"good": Comparison("base", 1.0, 2 / (ROUNDS + 1)), "same": Comparison("base", 0.0, 1.0)}
+
+
+def test_rows_without_outputs_are_not_compared(task_of):
+    outputs = {"base": {0: {}}, "other": {0: {}}}
+    assert compare_with_baseline(task_of("accuracy", dev=[0, 1]), outputs, "base") == {}
+
+
+class Words(Task):
+    """A kind of task that says no more than how kept outputs are scored."""
+
+    load = score = texts = to_json = check_predecessor = None
+
+    def score_outputs(self, outputs):
+        return {"score": float(np.mean([values.mean() for values in outputs.values()]))}
+
+
+def test_any_kind_of_task_that_scores_kept_outputs_can_be_tested():
+    rng = np.random.default_rng(4)
+    first, second = ([{"one": rng.normal(size=(6, 2, 3)), "two": rng.normal(size=4)}] * 2 for _ in range(2))
+    wanted = Words().score_outputs(first[0])["score"] - Words().score_outputs(second[0])["score"]
+    difference, p = paired_test(Words(), first, second, rounds=20)
+    assert difference == pytest.approx(wanted, abs=1e-12)
+    assert paired_test(Words(), first, first, rounds=20) == (0.0, 1.0)
+    assert 1 / 21 <= p <= 1
 
 
 def test_the_mean_over_glue_leaves_wnli_out():
@@ -168,9 +155,9 @@ def test_a_duration_is_in_round_words():
     assert duration(9000) == "about 2.5 h"
 
 
-def test_a_pair_on_a_dev_set_of_colas_size_is_repeatable(scorer_of):
+def test_a_pair_on_a_dev_set_of_colas_size_is_repeatable(task_of):
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 2, 1043)
     first, second = ([{"dev": rng.normal(size=(1043, 2))} for _ in range(3)] for _ in range(2))
-    scorer = scorer_of("matthews", dev=labels.tolist())
-    assert paired_test(scorer, first, second) == paired_test(scorer, first, second)
+    task = task_of("matthews", dev=labels.tolist())
+    assert paired_test(task, first, second) == paired_test(task, first, second)

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from plankwise.comparison.grid import Cell, TaskResult
+from plankwise.comparison.cells import GridCell
+from plankwise.comparison.grid import TaskResult
 from plankwise.comparison.tables import macro_rows, show_tables, tabulate, write_tables
 from plankwise.config import validate_config
 
@@ -18,30 +19,30 @@ def config(method):
 
 
 @pytest.fixture
-def task(scorer_of, answers):
+def task(task_of, answers):
     """40 dev examples; `kd` is right in all, `cut` in half, `ours` in all; `bad` fails always, seed 1 of `cut` as well."""
 
     def cell(label, seed, right, seconds):
         given = [label_ if index < right else 1 - label_ for index, label_ in enumerate(LABELS)]
-        return Cell(
+        return GridCell(
             label, seed, right / 40, {"accuracy": right / 40}, 4, 0, seconds, 1_500, outputs={"dev": answers(*given)}
         )
 
     before = {"path": "p", "score": 0.76, "metrics": {}, "parameters": 335_141_888, "seconds": 61.0, "latency_ms": 6.0}
     cells = [
         cell("cut", 0, 20, 1.0),
-        Cell("cut", 1, failure="RuntimeError: a|b\n[red]<x>"),
+        GridCell("cut", 1, failure="RuntimeError: a|b\n[red]<x>"),
         cell("kd", 0, 40, 10.0),
         cell("kd", 1, 36, 20.0),
         cell("ours", 0, 40, 10.0),
         cell("ours", 1, 36, 20.0),
-        Cell("bad", 0, failure="no, sir"),
-        Cell("bad", 1, failure="no, sir"),
+        GridCell("bad", 0, failure="no, sir"),
+        GridCell("bad", 1, failure="no, sir"),
     ]
     return TaskResult(
         name="glue/[cola]",
         recipe="cola",
-        scorer=scorer_of("accuracy", dev=LABELS, name="glue/cola"),
+        task=task_of("accuracy", dev=LABELS, name="glue/cola"),
         predecessor=before,
         configs={"cut": config("finetune"), "kd": config("kd"), "ours": config("replacing"), "bad": config("kd")},
         own_budget=frozenset({"ours"}),
@@ -85,6 +86,19 @@ def test_a_row_without_a_seed_of_the_baselines_is_not_compared(task):
     assert table.rows[1].comparison is None
 
 
+def test_rows_of_a_task_that_keeps_no_outputs_are_not_tested(task):
+    cells = [replace(cell, outputs={}) for cell in task.cells]
+    table = tabulate(replace(task, cells=cells))
+    untested = "not tested: the task keeps no outputs by example"
+    assert [row.verdict for row in table.rows[1:]] == [untested, "best baseline", untested, "failed"]
+
+
+@pytest.mark.parametrize("before", [0.0, -0.125])
+def test_no_share_is_retained_of_a_score_that_is_not_above_zero(task, before):
+    table = tabulate(replace(task, predecessor={**task.predecessor, "score": before}))
+    assert [row.summary.retained for row in table.rows if row.summary] == [None] * 4
+
+
 def test_among_rows_of_replacing_alone_the_highest_median_is_compared_with(task):
     configs = {"ours": config("replacing"), "kd": config("replacing")}
     cells = [cell for cell in task.cells if cell.label in configs]
@@ -93,7 +107,7 @@ def test_among_rows_of_replacing_alone_the_highest_median_is_compared_with(task)
 
 
 def test_a_comparison_in_which_all_failed_is_shown(task):
-    failed = replace(task, cells=[Cell(label, 0, failure="no") for label in task.configs], latency={})
+    failed = replace(task, cells=[GridCell(label, 0, failure="no") for label in task.configs], latency={})
     table = tabulate(failed)
     assert table.baseline is None
     assert [row.verdict for row in table.rows[1:]] == ["failed"] * 4
@@ -148,8 +162,8 @@ def test_the_macro_table_has_the_mean_of_the_medians_and_no_row_that_failed_some
     assert not [line for line in shown([task], 80) if line.startswith("mean of")]
 
 
-def test_the_macro_table_says_that_wnli_is_left_out(task, scorer_of):
-    wnli = replace(task, scorer=scorer_of("accuracy", dev=LABELS, name="glue/wnli"))
+def test_the_macro_table_says_that_wnli_is_left_out(task, task_of):
+    wnli = replace(task, task=task_of("accuracy", dev=LABELS, name="glue/wnli"))
     assert "mean of the medians over 2 tasks without WNLI" in shown([task, wnli], 80)
 
 

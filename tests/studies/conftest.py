@@ -7,25 +7,26 @@ import pytest
 from rich.console import Console
 
 from plankwise.config import load_data
-from plankwise.studies._study import Arm, Measured, Point, Request
+from plankwise.studies import Arm, Measured, Point, StudyRequest
 
 
 @pytest.fixture
-def request_for(recipe, tmp_path):
-    """A request; further recipes are copies of the tiny one under other names."""
+def request_for(recipe, tmp_path, tiny_expert_folder):
+    """A request on a predecessor that knows its task; further recipes are copies of the tiny one under other names."""
+    usual = (f"predecessor.path={tiny_expert_folder}", "predecessor.training.max_steps=1", "evaluation.latency=false")
 
     def make(
         name: str, *overrides: str, values: list[str] | None = None, names: tuple[str, ...] = ("tiny",)
-    ) -> Request:
-        data = [load_data(recipe, [*overrides, f"run.name={own}", "evaluation.latency=false"]) for own in names]
-        return Request(name, data, values, [0], tmp_path / "study", Console(file=StringIO(), width=120))
+    ) -> StudyRequest:
+        data = [load_data(recipe, [*usual, *overrides, f"run.name={own}"]) for own in names]
+        return StudyRequest(name, data, values, [0], tmp_path / "study", Console(file=StringIO(), width=120))
 
     return make
 
 
 @pytest.fixture
 def printed():
-    def read(request: Request) -> str:
+    def read(request: StudyRequest) -> str:
         file = request.console.file
         assert isinstance(file, StringIO)
         return file.getvalue()

@@ -22,7 +22,7 @@ def test_a_depth_without_even_parts_is_refused(tiny, tmp_path, request_for):
         depth.plan(request_for("depth", f"predecessor.path={folder}"))
 
 
-def test_truncation_is_trained_as_the_floor_of_compress_is(request_for):
+def test_truncation_is_trained_as_the_truncated_model_of_compress_is(request_for):
     request = request_for("depth", "training.learning_rate=1e-3", "plan.init=upper")
     (trial,) = depth.plan(request)
     for arm in trial.arms:

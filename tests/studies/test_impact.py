@@ -2,14 +2,12 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, GPT2Config, GPT2ForSequenceClassification
 
-from plankwise.core.hybrid import Rules
-from plankwise.core.plan import Plan, Slot, even_plan, listed_plan
-from plankwise.core.schedule import Constant
-from plankwise.errors import ConfigError, PlanError
-from plankwise.families._rule import chains_of
+from plankwise.core.plan import even_plan, listed_plan
+from plankwise.errors import ConfigError
+from plankwise.families import chains_of
+from plankwise.models.plans import assemble, build_successors, one_of, reassemble, take_out
 from plankwise.studies import impact
 from plankwise.studies._trials import configure
-from plankwise.training.ship import build_successors, launch
 
 TOKENS = torch.tensor([[2, 5, 14, 3], [2, 9, 15, 3]])
 
@@ -21,8 +19,7 @@ def load(folder):
 def train(folder, plan):
     """The successor of a hybrid whose successors are other blocks than the predecessor's."""
     model = load(folder)
-    successors = build_successors(model, plan, init="random", seed=7)
-    return launch(model, plan, successors, Constant(), seed=0, unfreeze="nothing", rules=Rules()).collapse()
+    return take_out(assemble(model, plan, build_successors(model, plan, init="random", seed=7)))
 
 
 def answer(model):
@@ -34,7 +31,7 @@ def answer(model):
 def test_the_hybrid_without_successors_is_the_predecessor_and_with_all_the_successor(spans, tiny_classifier_folder):
     plan = listed_plan(chains_of(load(tiny_classifier_folder)), spans)
     successor = train(tiny_classifier_folder, plan)
-    ship = impact.reassemble(load(tiny_classifier_folder), successor, plan)
+    ship = reassemble(load(tiny_classifier_folder), successor, plan)
     with ship.masked(False):
         assert torch.equal(answer(ship), answer(load(tiny_classifier_folder)))
     with ship.masked(True):
@@ -48,30 +45,30 @@ def test_a_decoder_that_caches_its_states_is_put_together_again_too(tmp_path):
     plan = even_plan(chains_of(load(tmp_path)), 2)
     successor = train(tmp_path, plan)
     assert successor.config.use_cache
-    ship = impact.reassemble(load(tmp_path), successor, plan)
+    ship = reassemble(load(tmp_path), successor, plan)
     with ship.masked(True):
         assert torch.equal(answer(ship), answer(successor))
     by_hand = load(tmp_path)
     by_hand.transformer.h[2].load_state_dict(successor.transformer.h[1].state_dict())
     del by_hand.transformer.h[3]
-    with ship.masked(impact.one_of(2, 2)):
+    with ship.masked(one_of(2, 2)):
         assert torch.equal(answer(ship), answer(by_hand))
 
 
 def test_one_slot_at_a_time_runs_that_successor_alone(tiny_classifier_folder):
     plan = even_plan(chains_of(load(tiny_classifier_folder)), 2)
     successor = train(tiny_classifier_folder, plan)
-    ship = impact.reassemble(load(tiny_classifier_folder), successor, plan)
+    ship = reassemble(load(tiny_classifier_folder), successor, plan)
     by_hand = load(tiny_classifier_folder)
     layers = by_hand.bert.encoder.layer
     layers[2] = successor.bert.encoder.layer[1]
     del layers[3]
-    with ship.masked(impact.one_of(2, 2)):
+    with ship.masked(one_of(2, 2)):
         assert torch.equal(answer(ship), answer(by_hand))
 
 
 def test_a_mask_replaces_exactly_the_slot_asked_for():
-    assert [impact.one_of(number, 3) for number in (1, 2, 3)] == [
+    assert [one_of(number, 3) for number in (1, 2, 3)] == [
         (True, False, False),
         (False, True, False),
         (False, False, True),
@@ -100,10 +97,3 @@ def test_slots_are_counted_from_one_and_end_with_all(request_for):
 def test_a_slot_that_is_not_there_is_refused(request_for):
     with pytest.raises(ConfigError, match="--values has the slot '3', but the plan of tiny has the slots 1 to 2"):
         impact.plan(request_for("impact", values=["1", "3"]))
-
-
-def test_a_plan_of_single_modules_is_refused(tiny_classifier_folder):
-    model = load(tiny_classifier_folder)
-    plan = Plan((Slot("bert.encoder.layer.0.output"),))
-    with pytest.raises(PlanError, match="study impact needs a plan of spans, but slot bert"):
-        impact.reassemble(model, model, plan)

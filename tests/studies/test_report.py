@@ -3,8 +3,8 @@ import json
 import pytest
 
 from plankwise.kinds import list_kinds, load_kind
+from plankwise.studies import Published
 from plankwise.studies._report import show_tables, write_tables
-from plankwise.studies._study import Published
 
 PUBLISHED = Published("Xu et al. 2020, Table 0", "in percent", ("RTE",), {"good": (88.5,), "bad": (None,)}, places=2)
 

@@ -1,13 +1,15 @@
 """What every file in studies/ offers, and that every one of them runs."""
 
 import json
+import signal
+from dataclasses import replace
 
 import pytest
 
 from plankwise.errors import ConfigError, DataError
 from plankwise.kinds import list_kinds, load_kind, summary
-from plankwise.studies._flow import find_study, run_study
-from plankwise.studies._study import Axis, Published
+from plankwise.studies import Axis, Published, find_study, run_study
+from plankwise.training.interruption import InterruptedRunError
 
 STUDIES = list_kinds("studies")
 
@@ -39,7 +41,7 @@ def test_a_study_runs_and_writes_its_tables_and_plots(name, request_for, printed
     study = load_kind("studies", name, key="study")
     names = ("tiny", "other")[: study.MIN_RECIPES]
     values = list(study.VALUES[-2:]) if hasattr(study, "VALUES") else None  # two are enough to see it run
-    request = request_for(name, "predecessor.training.epochs=4", values=values, names=names)
+    request = request_for(name, "training.max_steps=1", values=values, names=names)
     results = run_study(request)
     assert not any(measured.failures for measured in results)
     data = json.loads((request.folder / "table.json").read_text("utf-8"))
@@ -55,11 +57,23 @@ def test_a_study_runs_and_writes_its_tables_and_plots(name, request_for, printed
 
 
 def test_a_finished_study_is_not_trained_again(request_for, printed):
-    first, second = (request_for("impact", "predecessor.training.epochs=4") for _ in range(2))
+    first, second = (request_for("impact") for _ in range(2))
     before, after = run_study(first), run_study(second)
     assert before == after
     assert "replacing: 2 steps" in printed(first)
     assert "replacing: 2 steps" not in printed(second)
+
+
+def test_a_study_that_is_stopped_goes_on_and_ends_as_one_left_alone(request_for, stopping, tmp_path):
+    whole = request_for("impact", "plan.init=random")
+    stopped = replace(whole, folder=tmp_path / "stopped", console=stopping("replacing: step 2/2", signal.SIGINT))
+    with pytest.raises(
+        InterruptedRunError, match=r"^stopped by SIGINT after step 2 of 2; the same command goes"
+    ) as error:
+        run_study(stopped)
+    assert error.value.exit_code == 128 + signal.SIGINT
+    assert not list(stopped.folder.glob("table.*"))
+    assert run_study(replace(stopped, console=whole.console)) == run_study(whole)
 
 
 def test_an_unknown_study_is_refused_with_the_nearest_name():

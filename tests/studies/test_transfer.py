@@ -1,13 +1,18 @@
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification
 
 from plankwise.errors import ConfigError
-from plankwise.families._loading import load_classifier
+from plankwise.models.loading import Loader
 from plankwise.studies import transfer
 from plankwise.studies._trials import configure
 
 NAMES = ("tiny", "other")
+
+
+def load(folder):
+    return Loader().model(str(folder), AutoModelForSequenceClassification)
 
 
 def test_a_body_has_no_head_even_if_the_model_had_one(tiny_classifier_folder, request_for):
@@ -24,10 +29,9 @@ def test_a_target_starts_from_the_body_with_a_new_head(tiny_classifier_folder, r
     request = request_for("transfer", f"predecessor.path={tiny_classifier_folder}", names=NAMES)
     config = configure(request.recipes[0], request.folder, 0)
     transfer._make_body(transfer.ORIGINAL, config, None, request.console)
-    labels = ("negative", "positive")
-    body, has_head = load_classifier(str(transfer.body_of(config)), labels)
-    given, _ = load_classifier(str(tiny_classifier_folder), labels)
-    assert not has_head
+    loaded, given = load(transfer.body_of(config)), load(tiny_classifier_folder).model
+    body = loaded.model
+    assert {"classifier.weight", "classifier.bias"} <= set(loaded.new)
     assert torch.equal(body.bert.encoder.layer[3].output.dense.weight, given.bert.encoder.layer[3].output.dense.weight)
     assert not torch.equal(body.classifier.weight, given.classifier.weight)
 
@@ -35,29 +39,29 @@ def test_a_target_starts_from_the_body_with_a_new_head(tiny_classifier_folder, r
 def test_the_truncated_model_holds_the_blocks_that_the_plan_starts_from(tiny_classifier_folder, request_for):
     request = request_for("transfer", "plan.init=upper", names=NAMES)
     config = configure(request.recipes[0], request.folder, 0)
-    given, _ = load_classifier(str(tiny_classifier_folder), ("a", "b"))
+    given = load(tiny_classifier_folder).model
     kept = [layer.output.dense.weight.clone() for layer in given.bert.encoder.layer]
     truncated = transfer.truncate(given, config)
     for index, layer in zip((1, 3), truncated.bert.encoder.layer, strict=True):
         assert torch.equal(layer.output.dense.weight, kept[index])
 
 
-def test_differences_are_taken_to_the_original(request_for, monkeypatch):
-    scores = {"original": 0.75, "truncated": 0.5}
-    monkeypatch.setattr(transfer, "finetune", lambda run, *_: {"score": scores[run.run.folder.split("/")[-2]]})
-    request = request_for("transfer", values=["original", "truncated"], names=NAMES)
+def test_differences_are_taken_to_the_original(request_for):
+    request = request_for("transfer", values=["truncated", "original"], names=NAMES)
     (measured,) = transfer.measure(transfer.plan(request), request)
-    assert (measured.baseline_name, measured.baseline) == ("original", 0.75)
-    assert [measured.scores(arm) for arm in measured.arms] == [[0.75], [0.5]]
+    truncated, original = measured.arms
+    assert (measured.baseline_name, measured.baseline) == ("original", measured.median(original))
+    assert measured.scores(truncated)
 
 
-def test_a_successor_that_failed_on_the_source_is_a_failure_on_every_target(request_for, monkeypatch):
-    monkeypatch.setattr(transfer, "train_successor", lambda *_: 1 / 0)
-    request = request_for("transfer", "predecessor.training.epochs=4", values=["successor"], names=(*NAMES, "third"))
+def test_a_successor_that_failed_on_the_source_is_a_failure_on_every_target(request_for):
+    wild = ("training.learning_rate=1e38", "training.max_steps=3", "method.name=finetune")
+    request = request_for("transfer", *wild, values=["successor"], names=(*NAMES, "third"))
     results = transfer.measure(transfer.plan(request), request)
-    assert [point.failure for measured in results for point in measured.points] == [
-        "ZeroDivisionError: division by zero"
-    ] * 2
+    failures = [point.failure for measured in results for point in measured.points]
+    assert len(failures) == 2
+    assert failures[0] == failures[1]
+    assert failures[0].startswith("the model's outputs are not finite numbers")
 
 
 def test_targets_of_another_predecessor_are_refused(request_for, tiny_classifier_folder):

@@ -1,10 +1,11 @@
-"""The command line: one file per command; errors that a user can mend are one sentence and exit code 2."""
+"""The command line: one file per command; errors that a user can fix are one sentence and exit code 2."""
 
 import os
 import sys
 
 import typer
 
+from plankwise.context import is_main_process, ranks_have_met
 from plankwise.errors import PlankwiseError
 from plankwise.kinds import list_kinds, load_kind
 
@@ -41,5 +42,8 @@ def main() -> None:
     try:
         build()()
     except PlankwiseError as error:
-        print(f"plankwise: {error}", file=sys.stderr)
-        sys.exit(2)
+        if is_main_process():
+            print(f"plankwise: {error}", file=sys.stderr)
+        elif ranks_have_met() and not error.told_by_rank_0:
+            print(f"plankwise, rank {os.environ['RANK']}: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -2,6 +2,9 @@
 
 from rich.console import Console
 
+from plankwise.context import is_main_process
+
 
 def open_console() -> Console:
-    return Console(markup=False, emoji=False)
+    """Of several processes that were started together, rank 0 alone prints."""
+    return Console(markup=False, emoji=False, quiet=not is_main_process())

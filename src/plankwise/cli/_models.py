@@ -5,7 +5,7 @@ from pathlib import Path
 
 from plankwise.config import RunConfig, load_config
 from plankwise.errors import ConfigError
-from plankwise.folders import CONFIG
+from plankwise.run.folders import CONFIG
 
 
 def config_for(model: str, overrides: list[str], task_wanted: str = "") -> RunConfig:

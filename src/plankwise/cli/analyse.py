@@ -42,13 +42,13 @@ def command(
         Path | None, typer.Option(help="take the section `analysis` from this recipe", show_default="the run's")
     ] = None,
 ) -> None:
-    from plankwise.analysis import PARTS, Request, analyse
     from plankwise.cli._console import open_console
     from plankwise.record import FILE
+    from plankwise.run.analysis import SECTIONS, AnalysisRequest, analyse
 
     console = open_console()
-    request = Request(
-        parts=PARTS if only is None else tuple(part.strip() for part in only.split(",")),
+    request = AnalysisRequest(
+        sections=SECTIONS if only is None else tuple(name.strip() for name in only.split(",")),
         batch_sizes=_read_sizes(sizes),
         predictions=predictions,
         threads=threads,
@@ -59,9 +59,9 @@ def command(
         recipe=recipe,
     )
     found = analyse(run, request, console)["analysis"]
-    if "errors" in request.parts and "errors" in found:
+    if "errors" in request.sections and "errors" in found:
         _show_errors(found["errors"], console)
-    if "cost" in request.parts:
+    if "cost" in request.sections:
         _show_latency(found["cost"], console)
     console.print(f"record: {run / FILE}", soft_wrap=True)
 

@@ -56,6 +56,7 @@ def command(
     from plankwise.comparison.grid import Variant, run_grid
     from plankwise.comparison.tables import show_tables, tabulate, write_tables
     from plankwise.config import load_data
+    from plankwise.context import is_main_process
     from plankwise.errors import ConfigError
     from plankwise.kinds import list_kinds
 
@@ -77,16 +78,18 @@ def command(
                 "--domain compares four settings on one task; give one recipe, no --methods and no --variant"
             )
         settings = run_settings(data[0], domain, range(seeds), place, console)
-        console.print(f"tables: {write_settings(settings, place)}", soft_wrap=True)
+        if is_main_process():
+            console.print(f"tables: {write_settings(settings, place)}", soft_wrap=True)
         show_settings(settings, console)
         if any(row.failures for row in settings.rows):
             raise typer.Exit(1)
         return
     tasks = run_grid(data, rows, range(seeds), place, console)
-    tables = [tabulate(task) for task in tasks]
-    written = write_tables(tables, place)
-    show_tables(tables, console)
-    console.print(f"tables: {written}", soft_wrap=True)
+    if is_main_process():
+        tables = [tabulate(task) for task in tasks]
+        written = write_tables(tables, place)
+        show_tables(tables, console)
+        console.print(f"tables: {written}", soft_wrap=True)
     if any(cell.failure is not None for task in tasks for cell in task.cells):
         raise typer.Exit(1)
 

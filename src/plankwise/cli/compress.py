@@ -25,11 +25,14 @@ def command(
     from plankwise.cli._console import open_console
     from plankwise.cli._tables import show_results
     from plankwise.config import load_config
+    from plankwise.context import is_main_process
     from plankwise.report.page import write_report
-    from plankwise.run import compress
+    from plankwise.run.compress import compress
 
     console = open_console()
     config = load_config(recipe, overrides or [])
-    show_results(compress(config, console), console)
-    page = write_report([Path(config.run.folder)], Path(config.run.folder) / "report.html")
-    console.print(f"report: {page}", soft_wrap=True)
+    record = compress(config, console)
+    if is_main_process():
+        show_results(record, console)
+        page = write_report([Path(config.run.folder)], Path(config.run.folder) / "report.html")
+        console.print(f"report: {page}", soft_wrap=True)

@@ -11,13 +11,14 @@ NEEDS_ARGUMENTS = False
 SETTINGS = [
     "run.name=demo",
     "task.name=reviews",
-    "task.train_limit=1600",
-    "task.dev_limit=1000",
+    "task.train_limit=1400",
+    "task.dev_limit=600",
     "predecessor.training.epochs=2",
     "plan.successors=3",
-    "training.epochs=4",
+    "training.epochs=3",
     "training.max_length=64",
     "evaluation.latency_batch_sizes=[1]",
+    "evaluation.latency_predictions=50",
 ]
 BATCH_SIZES = (1, 8)  # that predictions are timed with
 
@@ -30,19 +31,23 @@ def command(
 ) -> None:
     from pathlib import Path
 
-    from plankwise.analysis import Request, analyse
     from plankwise.cli._console import open_console
     from plankwise.cli._tables import show_results
     from plankwise.config import load_config
+    from plankwise.context import is_main_process
     from plankwise.report.page import write_report
-    from plankwise.run import compress
+    from plankwise.run.analysis import AnalysisRequest, analyse
+    from plankwise.run.compress import compress
 
     console = open_console()
     config = load_config(None, [*SETTINGS, *(overrides or [])])
     folder = Path(config.run.folder)
     console.print("fine-tuning a 6-layer encoder on film reviews, then replacing its 6 layers by 3, plank by plank")
     record = compress(config, console)
+    if not is_main_process():
+        return
     show_results(record, console)
     if "analysis" not in record:
-        analyse(folder, Request(batch_sizes=BATCH_SIZES), console)
+        predictions = config.evaluation.latency_predictions
+        analyse(folder, AnalysisRequest(batch_sizes=BATCH_SIZES, predictions=predictions), console)
     console.print(str(write_report([folder], folder / "report.html")), soft_wrap=True)

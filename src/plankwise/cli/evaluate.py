@@ -28,7 +28,7 @@ def command(
     from plankwise.cli._console import open_console
     from plankwise.cli._models import config_for
     from plankwise.files import write_text
-    from plankwise.inference import evaluate
+    from plankwise.run.inference import evaluate
 
     console = open_console()
     metrics = evaluate(config_for(model, overrides or [], "say it"), console)

@@ -31,7 +31,7 @@ def command(
     from plankwise.cli._tables import show_finetuned
     from plankwise.config import load_data, validate_config
     from plankwise.errors import ConfigError
-    from plankwise.run import finetune
+    from plankwise.run.finetune import finetune
 
     recipes = [text for text in task if "=" not in text or Path(text).is_file()]
     if len(recipes) > 1:

@@ -4,6 +4,7 @@ Example: plankwise list schedules
 """
 
 from enum import StrEnum
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -12,8 +13,11 @@ NEEDS_ARGUMENTS = True
 
 
 class What(StrEnum):
+    families = "families"
     methods = "methods"
     parts = "parts"
+    runtimes = "runtimes"
+    task_kinds = "task_kinds"
     tasks = "tasks"
     schedules = "schedules"
     studies = "studies"
@@ -44,4 +48,13 @@ def _rows(what: str) -> list[tuple[str, ...]]:
         ]
     from plankwise.kinds import list_kinds, load_kind, summary
 
-    return [(name, summary(load_kind(what, name, key="list"))) for name in list_kinds(what)]
+    modules = {name: load_kind(what, name, key="list") for name in list_kinds(what)}
+    if what == "parts":
+        return [(name, summary(module), _options(module)) for name, module in modules.items()]
+    return [(name, summary(module)) for name, module in modules.items()]
+
+
+def _options(part: ModuleType) -> str:
+    """A part's options with their defaults, as a recipe has them under [plan.options]."""
+    fields = part.Options.model_fields.items()
+    return ", ".join(f"{name} = {field.get_default()!r}" for name, field in fields) or "no options"

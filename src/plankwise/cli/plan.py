@@ -32,7 +32,7 @@ def command(
     from plankwise.cli._tables import show_plan
     from plankwise.config import load_config
     from plankwise.files import write_text
-    from plankwise.run import preview
+    from plankwise.run.estimating import preview
 
     console = open_console()
     found = preview(load_config(recipe, overrides or []), console, estimate=estimate)

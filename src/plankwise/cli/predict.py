@@ -34,9 +34,9 @@ def command(
 ) -> None:
     from plankwise.cli._console import open_console
     from plankwise.cli._models import config_for
+    from plankwise.data.pieces import Layout
     from plankwise.errors import ConfigError
-    from plankwise.inference import predict_table, predict_tests
-    from plankwise.tasks._tables import Layout
+    from plankwise.run.inference import predict_table, predict_tests
     from plankwise.tasks.table import read_encoding, read_separator
 
     console = open_console()
@@ -47,7 +47,7 @@ def command(
         written = predict_tests(config, out or Path("predictions"), console)
     elif text:
         separator, encoding = read_separator(separator, "--separator"), read_encoding(encoding, "--encoding")
-        layout = Layout(separator, header, encoding, quoting, flags=True)
+        layout = Layout(separator, header, encoding, quoting, keys="flags")
         config = config_for(model, overrides or [])
         written = predict_table(config, table, text, layout, out or Path("predictions.csv"), console)
     else:

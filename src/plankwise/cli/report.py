@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from plankwise.report.page import Source
+    from plankwise.report.page import PageInput
 
 NEEDS_ARGUMENTS = True
 
@@ -34,28 +34,29 @@ def command(
 ) -> None:
     from plankwise.cli._console import open_console
     from plankwise.files import write_text
-    from plankwise.report.figures import check_plots, write_figures
-    from plankwise.report.page import make_page, read_sources
+    from plankwise.report.figures import write_figures
+    from plankwise.report.page import make_page, read_inputs
+    from plankwise.report.plots import require_matplotlib
 
     if figures is not None:
-        check_plots()
-    sources = read_sources(runs)
-    page = make_page(sources)
-    out = out or (sources[0].path.parent if len(sources) == 1 else Path()) / "report.html"
+        require_matplotlib("a figure")
+    inputs = read_inputs(runs)
+    page = make_page(inputs)
+    out = out or (inputs[0].path.parent if len(inputs) == 1 else Path()) / "report.html"
     write_text(out, page)
     console = open_console()
-    _show(sources, console)
+    _show(inputs, console)
     if figures is not None:
-        written = write_figures([(source.name, source.data) for source in sources if source.is_run], figures)
+        written = write_figures([(given.name, given.data) for given in inputs if given.is_run], figures)
         console.print(f"figures: {figures}, {len(written)} files", soft_wrap=True)
     console.print(str(out), soft_wrap=True)
 
 
-def _show(sources: "list[Source]", console: "Console") -> None:
-    runs = [source for source in sources if source.is_run]
-    for source in sources:
-        if not source.is_run:
-            _show_comparison(source.data, console)
+def _show(inputs: "list[PageInput]", console: "Console") -> None:
+    runs = [given for given in inputs if given.is_run]
+    for given in inputs:
+        if not given.is_run:
+            _show_comparison(given.data, console)
     if len(runs) == 1:
         _show_run(runs[0].data, console)
     elif runs:
@@ -63,15 +64,14 @@ def _show(sources: "list[Source]", console: "Console") -> None:
 
 
 def _show_run(record: dict, console: "Console") -> None:
-    from plankwise.report._cost import MODELS
-    from plankwise.report._text import NAMES, count, number, share, times
-    from plankwise.report.verdict import figures, score_name, show_score, verdict
+    from plankwise.report.text import MODELS, count, number, share, times
+    from plankwise.report.verdict import score_name, show_score, tiles, verdict
 
     console.print(verdict(record))
-    _print_table(["", "", ""], [(one.name, one.value, one.note) for one in figures(record)], console, right=(1,))
+    _print_table(["", "", ""], [(one.name, one.value, one.note) for one in tiles(record)], console, right=(1,))
     rows = [
         (
-            NAMES[name],
+            name,
             count(record[name].get("parameters")),
             f"{number(record[name].get('size_mb'), 1)} MB",
             show_score(record, record[name]),
@@ -86,17 +86,17 @@ def _show_run(record: dict, console: "Console") -> None:
     _print_table(["", "parameters", "size", score, "retained", "latency", "speed-up"], rows, console)
 
 
-def _show_runs(runs: "list[Source]", console: "Console") -> None:
-    from plankwise.report._comparison import compare_rows, compare_verdict
-    from plankwise.report._text import number, share, times
+def _show_runs(runs: "list[PageInput]", console: "Console") -> None:
+    from plankwise.report.comparison import runs_verdict, summarise_runs
+    from plankwise.report.text import number, share, times
 
-    rows = compare_rows([(source.name, source.data) for source in runs])
-    console.print(compare_verdict(rows))
+    rows = summarise_runs([(given.name, given.data) for given in runs])
+    console.print(runs_verdict(rows))
     shown = [
         (
             row["name"],
             row["method"],
-            number(row["score"]),
+            number(row["score"], row["digits"]),
             share(row["retained"]),
             times(row["speedup"]),
             number(row["seconds"], 0),
@@ -108,10 +108,10 @@ def _show_runs(runs: "list[Source]", console: "Console") -> None:
 
 
 def _show_comparison(data: dict, console: "Console") -> None:
-    from plankwise.report._comparison import table_verdicts
-    from plankwise.report._text import number, share
+    from plankwise.report.comparison import result_verdicts
+    from plankwise.report.text import number, share
 
-    for line in table_verdicts(data):
+    for line in result_verdicts(data):
         console.print(line)
     for task in data.get("tasks", []):
         rows = [

@@ -55,8 +55,7 @@ def command(
     from plankwise.cli._console import open_console
     from plankwise.config import load_data
     from plankwise.errors import ConfigError
-    from plankwise.studies._flow import find_study, run_study
-    from plankwise.studies._study import Request
+    from plankwise.studies import StudyRequest, find_study, run_study
 
     find_study(name)
     if seeds < 1:
@@ -65,7 +64,7 @@ def command(
     data = [load_data(path, [*overrides, "evaluation.latency=false"]) for path in paths]
     folder = folder or Path("runs") / f"study-{name}-{paths[0].stem}"
     console = open_console()
-    request = Request(name, data, _read_values(values), list(range(seeds)), folder, console)
+    request = StudyRequest(name, data, _read_values(values), list(range(seeds)), folder, console)
     results = run_study(request)
     console.print(f"study: {folder}", soft_wrap=True)
     if any(measured.failures for measured in results):
@@ -73,7 +72,7 @@ def command(
 
 
 def _tell_apart(arguments: list[str]) -> tuple[list[Path], list[str]]:
-    """The recipes and the overrides: what has an = in it and is no file is an override."""
+    """The recipes and the overrides: what has an = in it and is not a file is an override."""
     from plankwise.errors import ConfigError
 
     overrides = [text for text in arguments if "=" in text and not Path(text).is_file()]

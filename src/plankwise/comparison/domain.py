@@ -8,25 +8,26 @@ import copy
 import json
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from plankwise import folders
 from plankwise.comparison.grid import reason
 from plankwise.comparison.tables import markdown_head, markdown_line, show_count, show_score, show_share
 from plankwise.config import RunConfig, validate_config
+from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, RunError
 from plankwise.evaluation.latency import measure_latency
-from plankwise.examples.labelled import prepare_task
-from plankwise.examples.reading import read_examples
-from plankwise.families._loading import load_tokenizer
 from plankwise.files import write_text
 from plankwise.record import describe_machine, read_record
-from plankwise.run import compress, finetune
+from plankwise.run import folders
+from plankwise.run.compress import compress
+from plankwise.run.finetune import finetune
+from plankwise.run.inputs import read_run
+from plankwise.training.interruption import InterruptedRunError, interruptible
 
 PLAIN, PLAIN_COMPRESSED, DOMAIN, DOMAIN_COMPRESSED = "plain", "plain-compressed", "domain", "domain-compressed"
 SETTINGS = (PLAIN, PLAIN_COMPRESSED, DOMAIN, DOMAIN_COMPRESSED)
@@ -75,11 +76,12 @@ def run_settings(recipe: dict, domain: Path, seeds: Sequence[int], folder: Path,
     `recipe` is as `config.load_data` gives it, `domain` the folder of a finished run on a text task.
 
     Raises:
-        PlankwiseError: anything that the user can mend. Bad input is found before anything is trained.
+        PlankwiseError: anything that the user can fix. Bad input is found before anything is trained.
+        InterruptedRunError: it was told to stop.
     """
     plain = validate_config(recipe)
     tuned = _read_domain(domain)
-    source, _ = prepare_task(plain.task, plain, Console(quiet=True))
+    task = read_run(plain, open_context(Console(quiet=True), folder, plain.run.seed)).task
     starts = {
         PLAIN: plain.predecessor.path,
         DOMAIN: tuned["predecessor"]["path"],
@@ -93,20 +95,23 @@ def run_settings(recipe: dict, domain: Path, seeds: Sequence[int], folder: Path,
             folders.is_finished(Path(config.run.folder), config)
         except RunError as error:
             raise RunError(f"{error} (a comparison's folder is set by --folder)") from None
-    records, failures = _run_all(configs, console)
-    latency = _measure_latency(plain, records, folder, console) if plain.evaluation.latency else {}
+    context = open_context(console, folder, plain.run.seed)
+    with interruptible():
+        records, failures = _run_all(configs, context.console)
+        latency = context.on_main(lambda: _measure_latency(plain, records, context)) if plain.evaluation.latency else {}
     rows = {name: _summarise(name, records, failures, latency, tuned) for name in SETTINGS}
     batch = plain.evaluation.latency_batch_sizes[0] if latency else None
     rows = {name: _compare(row, rows.get(WHOLE.get(name, ""))) for name, row in rows.items()}
-    return Settings(source.name, source.score, str(domain), tuple(seeds), batch, list(rows.values()))
+    return Settings(task.name, task.score_names, str(domain), tuple(seeds), batch, list(rows.values()))
 
 
 def _read_domain(folder: Path) -> dict:
     """The record of the run that tuned the language model."""
     record = read_record(folder)
-    if "objective" not in record["task"] or "successor" not in record:
+    if record["task"]["kind"] != "text" or "successor" not in record:
         raise ConfigError(
-            f"--domain is {folder}, whose task has labels; give the folder of a finished run with task.name = 'text'"
+            f"--domain is {folder}, whose task is on {record['task']['kind']}; "
+            "give the folder of a finished run with task.name = 'text'"
         )
     for name in ("predecessor", "successor"):
         path = Path(record[name]["path"])
@@ -119,14 +124,15 @@ def _configure(recipe: dict, plain: RunConfig, name: str, seed: int, folder: Pat
     data = copy.deepcopy(recipe)
     place = folder / name / f"seed-{seed}"
     data["run"] = {**data.get("run", {}), "folder": str(place), "seed": seed, "data_seed": plain.run.seed_of_data}
-    data["evaluation"] = {**data.get("evaluation", {}), "latency": False, "floor": False}
     before = data.get("predecessor", {})
     if name == PLAIN_COMPRESSED:
         model = folder / PLAIN / f"seed-{seed}" / "model"
         data["predecessor"] = {**before, "path": str(model), "finetune": False}
     else:
         data["predecessor"] = {**before, "path": starts[name]}
-    return validate_config(data)
+    config = validate_config(data)
+    alone = {"latency": False, "truncated": False}  # all settings are timed together, and none needs another beside it
+    return config.model_copy(update={"evaluation": config.evaluation.model_copy(update=alone)})
 
 
 def _run_all(
@@ -139,6 +145,8 @@ def _run_all(
         work: Callable[[], dict] = partial(compress if name == PLAIN_COMPRESSED else finetune, config, console)
         try:
             records[key] = work()
+        except InterruptedRunError:
+            raise
         except Exception as error:
             failures[key] = reason(error)
             console.print(f"failed: {failures[key]}", soft_wrap=True)
@@ -197,26 +205,24 @@ def _ratio(above: float | None, below: float | None) -> float | None:
     return above / below if above is not None and below else None
 
 
-def _measure_latency(
-    config: RunConfig, records: dict[tuple[str, int], dict], folder: Path, console: Console
-) -> dict[str, float]:
+def _measure_latency(config: RunConfig, records: dict[tuple[str, int], dict], context: Context) -> dict[str, float]:
     """Median time of a prediction by setting, one model each, all in turn; kept in the folder."""
     paths: dict[str, str] = {}
     for (name, _), record in records.items():
         paths.setdefault(name, _model_of(record)["path"])
-    file, options = folder / "latency.json", config.evaluation
+    file, options = context.folder / "latency.json", config.evaluation
     if file.is_file() and (known := json.loads(file.read_text("utf-8")))["paths"] == paths:
         return known["p50_ms"]
     if not paths:
         return {}
-    console.print(f"latency: {options.latency_predictions} predictions a model and batch size")
-    tokenizer = load_tokenizer(next(iter(paths.values())), remote_code=config.predecessor.remote_code)
-    examples = read_examples(config, tokenizer, Console(quiet=True))
+    context.console.print(f"latency: {options.latency_predictions} predictions a model, on {context.device.type}")
+    first = config.model_copy(
+        update={"predecessor": config.predecessor.model_copy(update={"path": next(iter(paths.values()))})}
+    )
+    run = read_run(first, replace(context, console=Console(quiet=True)))
     measured = measure_latency(
-        {name: examples.load(path, remote_code=config.predecessor.remote_code)[0] for name, path in paths.items()},
-        tokenizer,
-        examples.texts(1000),
-        max_length=config.training.max_length,
+        {name: run.open(path) for name, path in paths.items()},
+        run.task.timed(),
         batch_sizes=options.latency_batch_sizes[:1],
         predictions=options.latency_predictions,
     )

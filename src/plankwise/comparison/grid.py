@@ -8,33 +8,33 @@ FOLDER/RECIPE/LABEL/seed-N/successor its model, kept for the best seed of a labe
 import copy
 import json
 import re
-import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from transformers import set_seed
 
-from plankwise import folders
+from plankwise.comparison.cells import SUCCESSOR, GridCell, find_cell, keep_best, kept_successors, read_json, write_cell
 from plankwise.comparison.statistics import duration, expected_seconds
 from plankwise.config import RunConfig, apply_override, validate_config
+from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, PlanError, PlankwiseError, RunError
 from plankwise.evaluation.latency import measure_latency
-from plankwise.evaluation.scoring import Scorer
 from plankwise.evaluation.size import count_parameters
-from plankwise.examples.labelled import Labelled, prepare_task
-from plankwise.families._loading import check_length, load_classifier, load_tokenizer
-from plankwise.files import sweep_leftovers, whole_file, write_text
-from plankwise.run import Ground, Run, check_plan, lay_ground, train_successor
+from plankwise.files import sweep_leftovers, write_text
+from plankwise.run import folders
+from plankwise.run.inputs import Inputs, Run, check_plan
+from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs, train_successor
+from plankwise.task_kinds import Task
+from plankwise.training.interruption import InterruptedRunError, interruptible
+from plankwise.training.job import Outcome
 
 SHARED = ("task", "predecessor", "run", "evaluation")  # sections that no variant may change
 BUDGET = ("epochs", "max_steps", "batch_size", "evaluate_every", "early_stopping")
-PREDECESSOR, GROUND = "predecessor", "predecessor-run"
-CELL, OUTPUTS, LATENCY = "cell.json", "outputs.npz", "latency.json"
-TAKEN = (PREDECESSOR, GROUND, LATENCY)
+PREDECESSOR, PREDECESSOR_RUN, LATENCY = "predecessor", "predecessor-run", "latency.json"
+TAKEN = (PREDECESSOR, PREDECESSOR_RUN, LATENCY)
 LONGEST_LABEL = 64
 
 
@@ -47,44 +47,28 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One variant with one seed on one task; `failure` says why there are no figures."""
-
-    label: str
-    seed: int
-    score: float | None = None
-    metrics: dict[str, float] = field(default_factory=dict)
-    steps: int = 0
-    skipped_steps: int = 0
-    seconds: float = 0.0
-    parameters: int | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
-    failure: str | None = None
-    outputs: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)  # by dev set
-
-    def to_json(self) -> dict:
-        return asdict(replace(self, outputs={}))
-
-
-@dataclass(frozen=True)
 class TaskResult:
     """One recipe: its predecessor and its cells."""
 
     name: str
     recipe: str
-    scorer: Scorer
+    task: Task
     predecessor: dict[str, Any]  # path, score, metrics, parameters, seconds (None if given), latency_ms
     configs: dict[str, RunConfig]  # by label, with the first seed
     own_budget: frozenset[str]  # labels that train otherwise than the recipe says
-    cells: list[Cell]
+    cells: list[GridCell]
     latency: dict[str, float] = field(default_factory=dict)  # median in ms by label
     latency_batch: int | None = None
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        return self.scorer.source.score
+        return self.task.score_names
 
-    def cells_of(self, label: str) -> list[Cell]:
+    def retained(self, score: float) -> float | None:
+        """The share of the predecessor's score that a score is, as the task has it."""
+        return self.task.retained(score, self.predecessor["score"])
+
+    def cells_of(self, label: str) -> list[GridCell]:
         return [cell for cell in self.cells if cell.label == label]
 
 
@@ -94,7 +78,7 @@ class _Layout:
 
     recipe: str
     folder: Path
-    base: RunConfig  # what the ground is laid by
+    base: RunConfig  # that the predecessor is made by
     configs: dict[tuple[str, int], RunConfig]  # by label and seed, in the order in which they run
 
     @property
@@ -112,21 +96,30 @@ def run_grid(
     `recipes` are as `config.load_data` gives them. A cell that fails is reported in its place, and tried again next time.
 
     Raises:
-        PlankwiseError: anything that the user can mend. Bad input is found before anything is trained.
+        PlankwiseError: anything that the user can fix. Bad input is found before anything is trained.
+        InterruptedRunError: it was told to stop.
     """
     _check_rows(variants, seeds)
     layouts = [_lay_out(recipe, variants, seeds, folder) for recipe in recipes]
     _check_recipes(layouts)
-    for layout in layouts:
-        _check_fit(layout)
-    sweep_leftovers(folder)
-    grounds = [lay_ground(layout.base, console) for layout in layouts]
-    cells = _run_cells(layouts, grounds, console)
-    names = [ground.examples.name for ground in grounds]
-    return [
-        _collect(layout, ground, own, name if names.count(name) == 1 else f"{name} ({layout.recipe})", console)
-        for layout, ground, own, name in zip(layouts, grounds, cells, names, strict=True)
-    ]
+    context = open_context(console, folder, 0)
+    with interruptible(), folders.FolderLock(folder, context.console) as lock:
+        inputs = [open_inputs(layout.base, context.console) for layout in layouts]
+        for layout, one in zip(layouts, inputs, strict=True):
+            _check_fit(layout, one)
+
+        def take_folder() -> None:
+            lock.acquire()
+            sweep_leftovers(folder)
+
+        context.on_main(take_folder)
+        predecessors = [make_predecessor(one) for one in inputs]
+        cells = _run_cells(layouts, predecessors, context)
+        names = [predecessor.run.task.name for predecessor in predecessors]
+        return [
+            _collect(layout, predecessor, own, name if names.count(name) == 1 else f"{name} ({layout.recipe})")
+            for layout, predecessor, own, name in zip(layouts, predecessors, cells, names, strict=True)
+        ]
 
 
 def _check_rows(variants: Sequence[Variant], seeds: Sequence[int]) -> None:
@@ -178,7 +171,7 @@ def _lay_out(recipe: dict, variants: Sequence[Variant], seeds: Sequence[int], fo
             raise _not_shared(variant.label, "training.max_length")
         return config
 
-    base = config_for(Variant(PREDECESSOR), GROUND, plain.run.seed)
+    base = config_for(Variant(PREDECESSOR), PREDECESSOR_RUN, plain.run.seed)
     configs = {
         (variant.label, seed): config_for(variant, f"{variant.label}/seed-{seed}", seed)
         for seed in seeds
@@ -215,27 +208,28 @@ def _check_recipes(layouts: list[_Layout]) -> None:
             raise ConfigError(f"two recipes have the run.name {name!r}, which names their folder; give each its own")
 
 
-def _check_fit(layout: _Layout) -> None:
-    """Reads the data and tries every plan on the predecessor as it was given."""
-    options, training = layout.base.predecessor, layout.base.training
-    tokenizer = load_tokenizer(options.path, remote_code=options.remote_code)
-    source, _ = prepare_task(layout.base.task, layout.base, Console(quiet=True))
-    model, _ = load_classifier(options.path, source.labels, tokenizer=tokenizer, remote_code=options.remote_code)
-    check_length(training.max_length, model, tokenizer, options.path)
+def _check_fit(layout: _Layout, inputs: Inputs) -> None:
+    """Tries every row's plan on the predecessor as it was given."""
+    model = inputs.predecessor.model
+    assert model is not None
     for label, config in layout.rows.items():
         try:
+            inputs.run.task.check_config(config)
             check_plan(config, model)
-        except PlanError as error:
-            raise PlanError(f"row {label!r} of {layout.recipe}: {error}") from None
+        except (ConfigError, PlanError) as error:
+            raise type(error)(f"row {label!r} of {layout.recipe}: {error}") from None
 
 
-def _run_cells(layouts: list[_Layout], grounds: list[Ground], console: Console) -> list[list[Cell]]:
+def _run_cells(layouts: list[_Layout], predecessors: list[ReadyPredecessor], context: Context) -> list[list[GridCell]]:
     places = [(index, key) for index, layout in enumerate(layouts) for key in layout.configs]
-    cells: dict[tuple[int, tuple[str, int]], Cell] = {}
-    for index, key in places:
-        found = _find_cell(Path(layouts[index].configs[key].run.folder), _scorer(grounds[index]))
-        if found is not None:
-            cells[index, key] = found
+    console = context.console
+
+    def find(place: tuple[int, tuple[str, int]]) -> GridCell | None:
+        index, key = place
+        return find_cell(Path(layouts[index].configs[key].run.folder), predecessors[index].run.task)
+
+    found = context.on_main(lambda: {place: find(place) for place in places})
+    cells = {place: cell for place, cell in found.items() if cell is not None}
     if cells:
         console.print(f"{len(cells)} of {len(places)} cells are finished already")
     for count, (index, key) in enumerate(places, start=1):
@@ -248,31 +242,40 @@ def _run_cells(layouts: list[_Layout], grounds: list[Ground], console: Console) 
         rest = "" if left is None else f"; {duration(left)} left"
         console.print(f"cell {count} of {len(places)}: {label}, seed {seed}, {layout.recipe}{rest}", soft_wrap=True)
         try:
-            cells[index, key] = _run_cell(label, layout.configs[key], grounds[index], console)
+            cells[index, key] = _run_cell(label, layout.configs[key], predecessors[index])
+        except InterruptedRunError:
+            raise
         except Exception as error:
-            cells[index, key] = Cell(label, seed, failure=reason(error))
+            cells[index, key] = GridCell(label, seed, failure=reason(error))
             console.print(f"failed: {cells[index, key].failure}", soft_wrap=True)
     return [[cells[place, key] for place, key in places if place == index] for index in range(len(layouts))]
 
 
 def reason(error: Exception) -> str:
-    """Why a cell failed, on one line; what is no error of ours is named."""
+    """Why a cell failed, on one line; the class of an error that is not ours is named."""
     text = " ".join(str(error).split())
     if isinstance(error, PlankwiseError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _run_cell(label: str, config: RunConfig, ground: Ground, console: Console) -> Cell:
-    folder = Path(config.run.folder)
-    folders.claim(folder, config)
+def _run_cell(label: str, config: RunConfig, predecessor: ReadyPredecessor) -> GridCell:
+    run = predecessor.at(config)
+    run.context.on_main(lambda: folders.claim(run.folder, config))
     set_seed(config.run.seed)  # whatever ran before in this process
-    outcome = train_successor(config, ground, console)
-    outputs = _scorer(ground).outputs(outcome.successor)
-    metrics = _scorer(ground).score_outputs(outputs)
-    cell = Cell(
+    outcome = train_successor(config, predecessor)
+    path = run.save(outcome.successor, SUCCESSOR)
+    return run.context.on_main(lambda: _measure_cell(label, run, outcome, path))
+
+
+def _measure_cell(label: str, run: Run, outcome: Outcome, path: Path) -> GridCell:
+    """What a successor gives as the run's runtime runs it; written, with the successor itself if it is the row's best."""
+    model = run.open(str(path))
+    outputs = dict(run.task.outputs(model))
+    metrics = run.task.score_outputs(outputs) if outputs else run.task.score(model)
+    cell = GridCell(
         label=label,
-        seed=config.run.seed,
+        seed=run.config.run.seed,
         score=metrics.pop("score"),
         metrics=metrics,
         steps=outcome.steps,
@@ -282,84 +285,15 @@ def _run_cell(label: str, config: RunConfig, ground: Ground, console: Console) -
         notes=outcome.notes,
         outputs=outputs,
     )
-    _keep_best(cell, outcome.successor, Run(config, folder, console, ground.tokenizer, ground.examples))
-    _write_cell(folder, cell)
+    keep_best(run.folder, cell)
+    write_cell(run.folder, cell)
     return cell
 
 
-def _scorer(ground: Ground) -> Scorer:
-    assert isinstance(ground.examples, Labelled)  # _check_fit has read them
-    return ground.examples.scorer
-
-
-def _keep_best(cell: Cell, successor: Any, run: Run) -> None:
-    """Saves the successor unless another seed's that is kept is as good; then that one goes."""
-    others = [path for path in run.folder.parent.glob("seed-*/successor") if path.parent != run.folder]
-    scores = [_read_json(path.parent / CELL)["score"] for path in others if (path.parent / CELL).is_file()]
-    if any(score >= cell.score for score in scores):
-        return
-    run.save(successor, "successor")
-    for path in others:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _write_cell(folder: Path, cell: Cell) -> None:
-    """The JSON file comes last: with it the cell is finished."""
-    with whole_file(folder / OUTPUTS) as part, part.open("wb") as file:
-        np.savez(file, **{f"dev_{index}": values for index, values in enumerate(cell.outputs.values())})  # type: ignore[arg-type]
-    write_text(folder / CELL, json.dumps({**cell.to_json(), "outputs": list(cell.outputs)}, indent=2))
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-
-
-def _find_cell(folder: Path, scorer: Scorer) -> Cell | None:
-    """The finished cell in a folder, if there is one.
-
-    Raises:
-        RunError: its files are damaged, or were measured on other dev examples.
-    """
-    if not (folder / CELL).is_file():
-        return None
-    data = _read_json(folder / CELL)
-    try:
-        with np.load(folder / OUTPUTS, allow_pickle=False) as arrays:
-            outputs = {name: arrays[f"dev_{index}"] for index, name in enumerate(data["outputs"])}
-        cell = Cell(**{**data, "outputs": outputs})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{folder} cannot be read ({error}); delete it and run the same command again") from None
-    wanted = {name: len(labels) for name, labels in scorer.labels().items()}
-    measured = {name: len(values) for name, values in outputs.items()}
-    if measured != wanted:
-        raise RunError(
-            f"{folder} was measured on other dev examples ({measured} there, {wanted} here); "
-            "delete it, or choose another --folder"
-        )
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # killed just before this
-    return cell
-
-
-def _read_json(path: Path) -> dict:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"{path} cannot be read ({error}); delete {path.parent} and run the same command again"
-        ) from None
-
-
-def _collect(layout: _Layout, ground: Ground, cells: list[Cell], name: str, console: Console) -> TaskResult:
-    run = Run(layout.base, layout.folder, console, ground.tokenizer, ground.examples)
-    scorer, options = _scorer(ground), layout.base.evaluation
-    model, _ = run.load(ground.path)
-    metrics = scorer.score(model)
-    latency = _find_latency(layout, ground, run) if options.latency else {}
-    predecessor = {
-        "path": ground.path,
-        "score": metrics.pop("score"),
-        "metrics": metrics,
-        "parameters": count_parameters(model),
-        "seconds": sum(stage.seconds for stage in ground.stages.values()) if ground.stages else None,
-        "latency_ms": latency.pop(PREDECESSOR, None),
-    }
+def _collect(layout: _Layout, ready: ReadyPredecessor, cells: list[GridCell], name: str) -> TaskResult:
+    run = replace(ready.run, context=ready.run.context.at(layout.folder, layout.base.run.seed))
+    options = layout.base.evaluation
+    predecessor, latency = run.context.on_main(lambda: _measure_predecessor(layout, ready, run))
     own_budget = {
         label
         for label, config in layout.rows.items()
@@ -367,28 +301,43 @@ def _collect(layout: _Layout, ground: Ground, cells: list[Cell], name: str, cons
     }
     batch = options.latency_batch_sizes[0] if latency else None
     return TaskResult(
-        name, layout.recipe, scorer, predecessor, layout.rows, frozenset(own_budget), cells, latency, batch
+        name, layout.recipe, run.task, predecessor, layout.rows, frozenset(own_budget), cells, latency, batch
     )
 
 
-def _find_latency(layout: _Layout, ground: Ground, run: Run) -> dict[str, float]:
+def _measure_predecessor(layout: _Layout, ready: ReadyPredecessor, run: Run) -> tuple[dict[str, Any], dict[str, float]]:
+    """What the table says of the predecessor, and the latencies of the rows."""
+    model = run.open(ready.path)
+    metrics = run.task.score(model)
+    latency = _find_latency(layout, ready, run) if run.config.evaluation.latency else {}
+    return {
+        "path": ready.path,
+        "score": metrics.pop("score"),
+        "metrics": metrics,
+        "parameters": count_parameters(ready.load() if model.module is None else model.module),
+        "seconds": sum(stage.seconds for stage in ready.stages.values()) if ready.stages else None,
+        "latency_ms": latency.pop(PREDECESSOR, None),
+    }, latency
+
+
+def _find_latency(layout: _Layout, ready: ReadyPredecessor, run: Run) -> dict[str, float]:
     """Median time of a prediction by label, all measured in turn; what was measured before is taken from there."""
-    paths, made_by = {}, {}
-    for label, config in layout.rows.items():
-        for path in sorted((layout.folder / label).glob("seed-*/successor")):
+    paths = {}
+    for label in layout.rows:
+        for path in kept_successors(layout.folder / label):
             paths[label] = str(path)
-            made_by[label] = config.model_dump(mode="json", exclude={"run"})
     if not paths:
         return {}
+    made_by = {label: layout.rows[label].model_dump(mode="json", exclude={"run"}) for label in paths}
     options, file = run.config.evaluation, layout.folder / LATENCY
-    known = _read_json(file) if file.is_file() else {"made_by": {}}
-    if any(known["made_by"].get(label) != made for label, made in made_by.items()):
-        run.console.print(f"latency: {options.latency_predictions} predictions a model")
+    known = read_json(file) if file.is_file() else {"made_by": {}}
+    if any(_in_todays_form(known["made_by"].get(label)) != made for label, made in made_by.items()):
+        run.context.console.print(
+            f"latency: {options.latency_predictions} predictions a model, on {run.context.device.type}"
+        )
         measured = measure_latency(
-            {name: run.load(path)[0] for name, path in {PREDECESSOR: ground.path, **paths}.items()},
-            run.tokenizer,
-            run.examples.texts(1000),
-            max_length=run.config.training.max_length,
+            {name: run.open(path) for name, path in {PREDECESSOR: ready.path, **paths}.items()},
+            run.task.timed(),
             batch_sizes=options.latency_batch_sizes[:1],  # the one that the table shows
             predictions=options.latency_predictions,
         )
@@ -396,3 +345,11 @@ def _find_latency(layout: _Layout, ground: Ground, run: Run) -> dict[str, float]
         write_text(file, json.dumps(known, indent=2))
     batch = str(options.latency_batch_sizes[0])
     return {name: known["latency"][name][batch]["p50_ms"] for name in (PREDECESSOR, *paths)}
+
+
+def _in_todays_form(config: dict | None) -> dict | None:
+    """A config that an earlier version may have written, with the keys of today; None if it cannot be read any more."""
+    try:
+        return None if config is None else validate_config(config).model_dump(mode="json", exclude={"run"})
+    except ConfigError:
+        return None

@@ -3,18 +3,27 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from plankwise.comparison.grid import PREDECESSOR, Cell, TaskResult
-from plankwise.comparison.statistics import Comparison, Summary, choose_baseline, compare_rows, macro, summarise
+from plankwise.comparison.cells import GridCell
+from plankwise.comparison.grid import PREDECESSOR, TaskResult
+from plankwise.comparison.statistics import (
+    Comparison,
+    Summary,
+    choose_baseline,
+    compare_with_baseline,
+    macro,
+    summarise,
+)
 from plankwise.evaluation.metrics import retained
 from plankwise.files import write_text
 from plankwise.record import describe_machine
+from plankwise.task_kinds import Answers
 
 WIDTH = 100
 COLUMNS = ("median", "spread", "best", "retained", "seconds", "params", "latency", "speed-up")
@@ -61,18 +70,18 @@ def tabulate(task: TaskResult) -> TaskTable:
     """The rows of one task, each compared with the best baseline."""
     good = {label: [cell for cell in task.cells_of(label) if cell.failure is None] for label in task.configs}
     summaries = {
-        label: summarise([c.score for c in cells], [c.seconds for c in cells], task.predecessor["score"])  # type: ignore[misc]
+        label: summarise([c.score for c in cells], [c.seconds for c in cells], task.retained)  # type: ignore[misc]
         for label, cells in good.items()
         if cells
     }
     methods = {label: config.method.name for label, config in task.configs.items()}
     baseline = choose_baseline({label: summary.median for label, summary in summaries.items()}, methods)
     outputs = {label: {cell.seed: cell.outputs for cell in good[label]} for label in summaries}
-    compared = {} if baseline is None else compare_rows(task.scorer, outputs, baseline)
+    compared = {} if baseline is None else compare_with_baseline(task.task, outputs, baseline)
 
     def row(label: str) -> Row:
         failed = _failures(task.cells_of(label))
-        verdict = compared[label].verdict if label in compared else "no seed in common with the baseline"
+        verdict = compared[label].verdict if label in compared else _not_compared(outputs, label, baseline)
         if label == baseline:
             verdict = "best baseline" if methods[label] != "replacing" else "highest median"
         return Row(
@@ -90,10 +99,16 @@ def tabulate(task: TaskResult) -> TaskTable:
     return TaskTable(task, [_predecessor_row(task), *map(row, task.configs)], baseline)
 
 
+def _not_compared(outputs: Mapping[str, Mapping[int, Answers]], label: str, baseline: str | None) -> str:
+    if baseline is None or not outputs.get(label, {}).keys() & outputs.get(baseline, {}).keys():
+        return "no seed in common with the baseline"
+    return "not tested: the task keeps no outputs by example"
+
+
 def _predecessor_row(task: TaskResult) -> Row:
     before = task.predecessor
     value = before["score"]
-    summary = Summary(value, 0.0, value, 1.0 if value > 0 else None, before["seconds"])
+    summary = Summary(value, 0.0, value, task.retained(value), before["seconds"])
     latency = before["latency_ms"]
     return Row(PREDECESSOR, summary, before["parameters"], latency, _speedup(task, latency), "")
 
@@ -103,7 +118,7 @@ def _speedup(task: TaskResult, latency_ms: float | None) -> float | None:
     return None if before is None or latency_ms is None else before / latency_ms
 
 
-def _failures(cells: list[Cell]) -> str:
+def _failures(cells: list[GridCell]) -> str:
     """How many seeds there are, and why the others failed; empty if none did."""
     reasons: dict[str, list[str]] = {}
     for cell in cells:
@@ -122,7 +137,7 @@ def macro_rows(tables: Sequence[TaskTable]) -> list[tuple[str, float | None, flo
     before = None
     for index, row in enumerate(tables[0].rows):
         rows = [table.rows[index] for table in tables]
-        names = [table.task.scorer.source.name for table in tables]
+        names = [table.task.task.name for table in tables]
         medians = [row.summary.median if row.summary else None for row in rows]
         mean = macro(list(zip(names, medians, strict=True)))
         before = mean if index == 0 else before
@@ -165,7 +180,7 @@ def show_tables(tables: Sequence[TaskTable], console: Console) -> None:
 
 
 def _macro_title(tables: Sequence[TaskTable]) -> str:
-    names = [table.task.scorer.source.name for table in tables]
+    names = [table.task.task.name for table in tables]
     left_out = " without WNLI" if "glue/wnli" in names and all(name.startswith("glue/") for name in names) else ""
     return f"mean of the medians over {len(tables)} tasks{left_out}"
 

@@ -46,7 +46,7 @@ def schedule_override(kind: str, given: dict[str, Any]) -> str:
 
 
 def truncation_overrides(config: RunConfig) -> tuple[str, ...]:
-    """The overrides that make of a recipe its truncated floor, trained as `compress` trains it."""
+    """The overrides that make of a recipe its truncated model, trained as `compress` trains it."""
     module = load_kind("methods", "finetune", key="method.name")
     usual = [
         f"{section}.{key}={value!r}" for section, keys in module.defaults({}).items() for key, value in keys.items()

@@ -1,32 +1,20 @@
 """A study from request to files: plan, check, measure, then tables and plots."""
 
-from types import ModuleType
+from typing import Any
 
 from plankwise.config import validate_config
+from plankwise.context import open_context
 from plankwise.errors import ConfigError, MissingExtraError
-from plankwise.kinds import load_kind, summary
+from plankwise.kinds import summary
+from plankwise.studies import Measured, StudyRequest
 from plankwise.studies._plot import check_plots, write_plots
 from plankwise.studies._report import show_tables, write_tables
-from plankwise.studies._study import Measured, Request
 from plankwise.studies._trials import check_data
+from plankwise.training.interruption import interruptible
 
 
-def find_study(name: str) -> ModuleType:
-    """The study of that name.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    return load_kind("studies", name, key="study")
-
-
-def run_study(request: Request) -> list[Measured]:
-    """Measures what the request asks for, prints it beside the published figures and writes it to the request's folder.
-
-    Raises:
-        PlankwiseError: anything that the user can mend. Bad input is found before anything is trained.
-    """
-    study = find_study(request.name)
+def run(study: Any, request: StudyRequest) -> list[Measured]:
+    """What `run_study` does, for a study's module."""
     if len(request.recipes) < study.MIN_RECIPES:
         raise ConfigError(
             f"study {request.name} needs at least {study.MIN_RECIPES} recipes, but {len(request.recipes)} is given; "
@@ -42,15 +30,20 @@ def run_study(request: Request) -> list[Measured]:
     for recipe in request.recipes:
         check_data(recipe)
     plots = _can_plot(request)
-    results = study.measure(trials, request)
-    write_tables(request, results, study.PUBLISHED)
-    if plots:
-        write_plots(results, study.AXIS, request.name, request.folder)
+    with interruptible():
+        results = study.measure(trials, request)
+
+    def write() -> None:
+        write_tables(request, results, study.PUBLISHED)
+        if plots:
+            write_plots(results, study.AXIS, request.name, request.folder)
+
+    open_context(request.console, request.folder, 0).on_main(write)
     show_tables(results, study.PUBLISHED, request.console)
     return results
 
 
-def _can_plot(request: Request) -> bool:
+def _can_plot(request: StudyRequest) -> bool:
     try:
         check_plots()
     except MissingExtraError as missing:

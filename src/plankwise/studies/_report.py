@@ -9,16 +9,17 @@ from rich.console import Console
 from rich.table import Table
 
 from plankwise.files import write_text
-from plankwise.studies._study import Arm, Measured, Published, Request
+from plankwise.report.text import as_markdown
+from plankwise.studies import Arm, Measured, Published, StudyRequest
 
 WIDTH = 100
 COLUMNS = ("score", "lowest", "highest", "difference", "seeds", "idle steps")
 
 
-def write_tables(request: Request, results: list[Measured], published: Published) -> None:
+def write_tables(request: StudyRequest, results: list[Measured], published: Published) -> None:
     """Writes table.md and table.json."""
-    parts = [f"# Study: {request.name}", *(_markdown(measured) for measured in results), _markdown_published(published)]
-    write_text(request.folder / "table.md", "\n\n".join(parts) + "\n")
+    texts = [f"# Study: {request.name}", *map(_markdown, results), _markdown_published(published)]
+    write_text(request.folder / "table.md", "\n\n".join(texts) + "\n")
     data = {
         "study": request.name,
         "seeds": request.seeds,
@@ -69,9 +70,9 @@ def _say(line: str, console: Console) -> None:
 
 
 def _markdown(measured: Measured) -> str:
-    lines = [f"## {_cell(_title(measured))}", "", *_markdown_table(_columns(measured), _rows(measured))]
+    lines = [f"## {as_markdown(_title(measured))}", "", *_markdown_table(_columns(measured), _rows(measured))]
     remarks = _remarks(measured)
-    return "\n".join([*lines, *([""] if remarks else []), *(f"- {_cell(line)}" for line in remarks)])
+    return "\n".join([*lines, *([""] if remarks else []), *(f"- {as_markdown(line)}" for line in remarks)])
 
 
 def _markdown_published(published: Published) -> str:
@@ -83,13 +84,7 @@ def _markdown_published(published: Published) -> str:
 
 def _markdown_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     head = [f"| | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
-    return head + [f"| {' | '.join(map(_cell, row))} |" for row in rows]
-
-
-def _cell(text: str) -> str:
-    """Text from data as Markdown shows it literally, on one line."""
-    escaped = "".join(f"\\{sign}" if sign in "\\|*_`<[" else sign for sign in text)
-    return " ".join(escaped.split())
+    return head + [f"| {' | '.join(map(as_markdown, row))} |" for row in rows]
 
 
 def _title(measured: Measured) -> str:

@@ -6,29 +6,30 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from torch import nn
-from transformers import AutoModelForSequenceClassification
 
-from plankwise import folders
 from plankwise.comparison.grid import Variant, reason, run_grid
 from plankwise.config import RunConfig, apply_override, validate_config
-from plankwise.errors import ConfigError, RunError
-from plankwise.examples.labelled import prepare_task
-from plankwise.families._loading import check_length, load_config, load_tokenizer
-from plankwise.families._quiet import quiet
+from plankwise.context import open_context
+from plankwise.errors import RunError
+from plankwise.models.limits import check_length
+from plankwise.models.loading import Loader
 from plankwise.record import read_record, write_record
-from plankwise.run import Ground, lay_ground
-from plankwise.studies._study import Measured, Point, Request, Trial
+from plankwise.run import folders
+from plankwise.run.inputs import read_run
+from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs
+from plankwise.studies import Measured, Point, StudyRequest, Trial
+from plankwise.task_kinds import kind_of
+from plankwise.training.interruption import InterruptedRunError
 
 
-def measure_grid(trials: list[Trial], request: Request) -> list[Measured]:
+def measure_grid(trials: list[Trial], request: StudyRequest) -> list[Measured]:
     """Every arm with every seed, against the one predecessor of its task."""
     return [_measure(trial, request) for trial in trials]
 
 
-def _measure(trial: Trial, request: Request) -> Measured:
+def _measure(trial: Trial, request: StudyRequest) -> Measured:
     variants = [Variant(arm.label, arm.overrides) for arm in trial.arms]
     (result,) = run_grid([trial.recipe], variants, request.seeds, request.folder, request.console)
     arms = {arm.label: arm for arm in trial.arms}
@@ -46,9 +47,8 @@ def check_data(recipe: dict) -> None:
         PlankwiseError: they cannot be read.
     """
     config = validate_config(recipe)
-    tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
-    check_length(config.training.max_length, outline(config), tokenizer, config.predecessor.path)
-    prepare_task(config.task, config, Console(quiet=True))
+    run = read_run(config, open_context(Console(quiet=True), Path(config.run.folder), config.run.seed))
+    check_length(config.training.max_length, outline(config), run.tokenizer, config.predecessor.path)
 
 
 def configure(recipe: dict, folder: Path, seed: int, overrides: tuple[str, ...] = ()) -> RunConfig:
@@ -78,21 +78,23 @@ def check_folders(configs: Iterable[RunConfig]) -> None:
             raise RunError(f"{error} (a study's folder is set by --folder)") from None
 
 
-def lay_base(recipe: dict, folder: Path, console: Console) -> tuple[RunConfig, Ground]:
+def make_base(recipe: dict, folder: Path, console: Console) -> tuple[RunConfig, ReadyPredecessor]:
     """The recipe's predecessor and examples, which all seeds share.
 
     Raises:
-        PlankwiseError: anything that the user can mend.
+        PlankwiseError: anything that the user can fix.
     """
     config = configure(recipe, folder / "predecessor-run", validate_config(recipe).run.seed)
     check_folders([config])
-    return config, lay_ground(config, console)
+    return config, make_predecessor(open_inputs(config, console))
 
 
 def attempt(work: Callable[[], Any]) -> tuple[Any, str]:
     """What `work` gives, and no failure; or nothing, and why."""
     try:
         return work(), ""
+    except InterruptedRunError:
+        raise
     except Exception as error:
         return None, reason(error)
 
@@ -103,13 +105,25 @@ def keep(config: RunConfig, work: Callable[[], dict]) -> dict:
     Raises:
         RunError: the folder holds another run.
     """
-    folder = Path(config.run.folder)
-    if folders.is_finished(folder, config):
-        return read_record(folder)
-    folders.claim(folder, config)
+    context = open_context(Console(quiet=True), Path(config.run.folder), config.run.seed)
+    folder = context.folder
+
+    def find() -> dict | None:
+        if folders.is_finished(folder, config):
+            return read_record(folder)
+        folders.claim(folder, config)
+        return None
+
+    found = context.on_main(find)
+    if found is not None:
+        return found
     record = work()
-    write_record(folder, record)
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+    def finish() -> None:
+        write_record(folder, record)
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+    context.on_main(finish)
     return record
 
 
@@ -117,15 +131,7 @@ def outline(config: RunConfig) -> nn.Module:
     """The predecessor without its weights, to see before any training whether a plan fits.
 
     Raises:
-        ConfigError: there is no such model, or it cannot be a classifier.
+        ConfigError: there is no such model, or it cannot do the task.
     """
     options = config.predecessor
-    given = load_config(options.path, remote_code=options.remote_code)
-    try:
-        with quiet(), torch.device("meta"):
-            return AutoModelForSequenceClassification.from_config(given, trust_remote_code=options.remote_code)
-    except ValueError as error:
-        raise ConfigError(
-            f"predecessor.path is {options.path!r}, of which transformers makes no sequence classifier "
-            f"({str(error).splitlines()[0][:200]}); choose a model of another type"
-        ) from error
+    return Loader(options.remote_code).outline(options.path, kind_of(config.task).auto_class(config.task))

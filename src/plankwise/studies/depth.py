@@ -6,9 +6,9 @@ another depth those halves, thirds and quarters that come out even.
 
 from plankwise.core.plan import even_plan
 from plankwise.errors import ConfigError, PlanError
-from plankwise.families._rule import chains_of
+from plankwise.families import chains_of
+from plankwise.studies import Arm, Axis, Published, StudyRequest, Trial
 from plankwise.studies._choices import read_replacing, truncation_overrides
-from plankwise.studies._study import Arm, Axis, Published, Request, Trial
 from plankwise.studies._trials import measure_grid, outline
 
 MIN_RECIPES = 1
@@ -32,7 +32,7 @@ PUBLISHED = Published(
 measure = measure_grid
 
 
-def plan(request: Request) -> list[Trial]:
+def plan(request: StudyRequest) -> list[Trial]:
     return [Trial(recipe, _arms(recipe, request.values)) for recipe in request.recipes]
 
 

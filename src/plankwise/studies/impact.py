@@ -7,19 +7,16 @@ it is 0.5, or the recipe's own if its schedule is constant. `all` is the success
 
 from functools import partial
 
-from rich.console import Console
-from torch import nn
 from transformers import set_seed
 
 from plankwise.config import RunConfig
 from plankwise.core.schedule import Constant
 from plankwise.errors import ConfigError
-from plankwise.run import Ground, train_successor
+from plankwise.models.plans import make_plan, one_of, reassemble
+from plankwise.run.sharing import ReadyPredecessor, train_successor
+from plankwise.studies import Arm, Axis, Measured, Point, Published, StudyRequest, Trial
 from plankwise.studies._choices import read_replacing, schedule_override
-from plankwise.studies._study import Arm, Axis, Measured, Point, Published, Request, Trial
-from plankwise.studies._trials import attempt, check_folders, configure, keep, lay_base, outline
-from plankwise.training.reassemble import check_spans, one_of, reassemble
-from plankwise.training.ship import make_plan
+from plankwise.studies._trials import attempt, check_folders, configure, keep, make_base, outline
 
 MIN_RECIPES = 1
 AXIS = Axis("slot in which the successor runs")
@@ -42,58 +39,57 @@ PUBLISHED = Published(
 )
 
 
-def plan(request: Request) -> list[Trial]:
+def plan(request: StudyRequest) -> list[Trial]:
     return [Trial(recipe, _arms(recipe, request.values)) for recipe in request.recipes]
 
 
-def measure(trials: list[Trial], request: Request) -> list[Measured]:
+def measure(trials: list[Trial], request: StudyRequest) -> list[Measured]:
     """Trains once per seed, then scores every hybrid on dev."""
     check_folders(run for trial in trials for run in _configs(trial, request).values())
     return [_measure(trial, request) for trial in trials]
 
 
-def _configs(trial: Trial, request: Request) -> dict[int, RunConfig]:
+def _configs(trial: Trial, request: StudyRequest) -> dict[int, RunConfig]:
     folder, overrides = request.folder / trial.name, trial.arms[0].overrides
     return {seed: configure(trial.recipe, folder / f"seed-{seed}", seed, overrides) for seed in request.seeds}
 
 
-def _measure(trial: Trial, request: Request) -> Measured:
-    config, ground = lay_base(trial.recipe, request.folder / trial.name, request.console)
-    predecessor = _load(config, ground)
+def _measure(trial: Trial, request: StudyRequest) -> Measured:
+    config, ready = make_base(trial.recipe, request.folder / trial.name, request.console)
+    predecessor, task = ready.load(), ready.run.task
     points: list[Point] = []
     for seed, run in _configs(trial, request).items():
         request.console.print(f"{trial.name}: seed {seed}")
-        record, failure = attempt(partial(keep, run, partial(score_slots, run, ground, request.console)))
+        record, failure = attempt(partial(keep, run, partial(score_slots, run, ready)))
         points += [Point(arm, seed, record and record[arm.at], failure) for arm in trial.arms]
     slots = make_plan(predecessor, config.plan).slots
     return Measured(
         task=trial.name,
-        metric=" and ".join(ground.examples.score_names),
+        metric=" and ".join(task.score_names),
         arms=trial.arms,
         points=points,
-        baseline=ground.examples.score(predecessor)["score"],
+        baseline=ready.run.score(predecessor)["score"],
         notes=["; ".join(f"slot {number}: {slot}" for number, slot in enumerate(slots, 1))],
     )
 
 
-def score_slots(config: RunConfig, ground: Ground, console: Console) -> dict[str, float]:
+def score_slots(config: RunConfig, ready: ReadyPredecessor) -> dict[str, float]:
     """Trains by the config; the scores by slot, counted from 1, and of all slots together."""
     set_seed(config.run.seed)
-    outcome = train_successor(config, ground, console)
-    ship = reassemble(_load(config, ground), outcome.successor, outcome.plan, init=config.plan.start)
+    outcome = train_successor(config, ready)
+    hybrid = reassemble(ready.load(), outcome.successor, outcome.plan)
     count = len(outcome.plan.slots)
     masks = {str(number): one_of(number, count) for number in range(1, count + 1)}
     scores = {}
     for name, mask in {**masks, ALL: (True,) * count}.items():
-        with ship.masked(mask):
-            scores[name] = ground.examples.score(ship)["score"]
+        with hybrid.masked(mask):
+            scores[name] = ready.run.score(hybrid)["score"]
     return scores
 
 
 def _arms(recipe: dict, values: list[str] | None) -> list[Arm]:
     config = read_replacing(recipe, "impact")
     found = make_plan(outline(config), config.plan)
-    check_spans(found)
     known = [*(str(number) for number in range(1, len(found.slots) + 1)), ALL]
     for value in values or ():
         if value not in known:
@@ -106,7 +102,3 @@ def _arms(recipe: dict, values: list[str] | None) -> list[Arm]:
     constant = schedule_override("constant", {"rate": rate, "full_at": 1.0})
     overrides = (constant, "method.unfreeze=nothing")
     return [Arm(f"slot-{value}", value, overrides=overrides) for value in dict.fromkeys(values or known)]
-
-
-def _load(config: RunConfig, ground: Ground) -> nn.Module:
-    return ground.examples.load(ground.path, remote_code=config.predecessor.remote_code)[0]

@@ -4,15 +4,15 @@ The thesis calls `first` the original procedure and `lower` its own; the code th
 without copying them, so weights may have been shared there. Here successors are copies. `--values` takes any rule of `plan.init`.
 """
 
-from plankwise.parts.layers import RULES
+from plankwise.parts import STARTS
+from plankwise.studies import Arm, Axis, Published, StudyRequest, Trial
 from plankwise.studies._choices import choose, read_replacing
-from plankwise.studies._study import Arm, Axis, Published, Request, Trial
 from plankwise.studies._trials import measure_grid
 
 MIN_RECIPES = 1
 AXIS = Axis("successors start from")
 VALUES = ("first", "lower", "upper")
-KNOWN = (*RULES, "fitted")
+KNOWN = (*STARTS, "fitted")
 PUBLISHED = Published(
     source="thesis, Table 5.2",
     setting="BERT-base, 12 layers to 6, German hate speech (GermEval 19, NOHATE) and MIMIC-III, test sets",
@@ -35,7 +35,7 @@ PUBLISHED = Published(
 measure = measure_grid
 
 
-def plan(request: Request) -> list[Trial]:
+def plan(request: StudyRequest) -> list[Trial]:
     rules = choose(request.values, VALUES, KNOWN, "init")
     for recipe in request.recipes:
         read_replacing(recipe, "init")

@@ -6,8 +6,8 @@ is constant up to the share `full_at` of the steps that the recipe's schedule ha
 """
 
 from plankwise.errors import ConfigError
+from plankwise.studies import Arm, Axis, Published, StudyRequest, Trial
 from plankwise.studies._choices import read_replacing, schedule_override
-from plankwise.studies._study import Arm, Axis, Published, Request, Trial
 from plankwise.studies._trials import measure_grid
 
 MIN_RECIPES = 1
@@ -27,7 +27,7 @@ FIXED, EQUIVALENT = "learning rate fixed", "equivalent learning rate fixed"
 measure = measure_grid
 
 
-def plan(request: Request) -> list[Trial]:
+def plan(request: StudyRequest) -> list[Trial]:
     rates = [_read_rate(text) for text in dict.fromkeys(request.values or VALUES)]
     return [Trial(recipe, _arms(recipe, rates)) for recipe in request.recipes]
 

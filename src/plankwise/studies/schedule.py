@@ -6,8 +6,8 @@ that the paper searched (0.5, 0.7, 0.9), and then 1 from `full_at` on; a recipe 
 """
 
 from plankwise.core.schedule import SCHEDULES
+from plankwise.studies import Arm, Axis, Published, StudyRequest, Trial
 from plankwise.studies._choices import choose, read_replacing, schedule_override
-from plankwise.studies._study import Arm, Axis, Published, Request, Trial
 from plankwise.studies._trials import measure_grid
 
 MIN_RECIPES = 1
@@ -27,11 +27,11 @@ PUBLISHED = Published(
 measure = measure_grid
 
 
-def plan(request: Request) -> list[Trial]:
+def plan(request: StudyRequest) -> list[Trial]:
     return [Trial(recipe, _arms(recipe, request)) for recipe in request.recipes]
 
 
-def _arms(recipe: dict, request: Request) -> list[Arm]:
+def _arms(recipe: dict, request: StudyRequest) -> list[Arm]:
     own = read_replacing(recipe, "schedule").method.schedule
     shares = {key: getattr(own, key) for key in ("start", "full_at", "rate") if hasattr(own, key)}
     return [

@@ -17,19 +17,15 @@ from torch import nn
 from transformers import set_seed
 
 from plankwise.config import RunConfig, validate_config
-from plankwise.core.hybrid import Rules
-from plankwise.core.schedule import Constant
+from plankwise.context import open_context
 from plankwise.errors import ConfigError
-from plankwise.examples._base import Examples
-from plankwise.examples.reading import read_examples
-from plankwise.families._loading import load_classifier, load_tokenizer
-from plankwise.families._quiet import quiet
-from plankwise.files import whole_folder
-from plankwise.run import Ground, Run, train_successor
+from plankwise.models.plans import make_plan, try_plan
+from plankwise.models.saving import save
+from plankwise.run.inputs import Run, read_run
+from plankwise.run.sharing import ReadyPredecessor, train_successor
+from plankwise.studies import Arm, Axis, Measured, Point, Published, StudyRequest, Trial
 from plankwise.studies._choices import choose
-from plankwise.studies._study import Arm, Axis, Measured, Point, Published, Request, Trial
-from plankwise.studies._trials import attempt, check_folders, configure, keep, lay_base, outline
-from plankwise.training.ship import build_successors, launch, make_plan
+from plankwise.studies._trials import attempt, check_folders, configure, keep, make_base, outline
 
 MIN_RECIPES = 2  # to compress on, then to fine-tune on
 AXIS = Axis("model that was fine-tuned")
@@ -51,7 +47,7 @@ PUBLISHED = Published(
 Configs = dict[tuple[str, int], RunConfig]  # by model and seed
 
 
-def plan(request: Request) -> list[Trial]:
+def plan(request: StudyRequest) -> list[Trial]:
     source, *targets = request.recipes
     config = validate_config(source)
     make_plan(outline(config), config.plan)
@@ -66,7 +62,7 @@ def plan(request: Request) -> list[Trial]:
     return [Trial(target, arms) for target in targets]
 
 
-def measure(trials: list[Trial], request: Request) -> list[Measured]:
+def measure(trials: list[Trial], request: StudyRequest) -> list[Measured]:
     """Compresses once per seed, then fine-tunes every model on every target with every seed."""
     source, console, seeds = request.recipes[0], request.console, request.seeds
     folder = request.folder / source["run"]["name"]
@@ -74,15 +70,15 @@ def measure(trials: list[Trial], request: Request) -> list[Measured]:
     sources = {(name, seed): _source_config(name, seed, request) for name in wanted for seed in seeds}
     targets = [_target_configs(trial, sources, request) for trial in trials]
     check_folders([*sources.values(), *(run for runs in targets for run in runs.values())])
-    ground = lay_base(source, folder, console)[1] if SUCCESSOR in wanted else None
+    ready = make_base(source, folder, console)[1] if SUCCESSOR in wanted else None
     failures = {
-        key: attempt(partial(keep, config, partial(_make_body, key[0], config, ground, console)))[1]
+        key: attempt(partial(keep, config, partial(_make_body, key[0], config, ready, console)))[1]
         for key, config in sources.items()
     }
     return [_measure(trial, runs, failures, console) for trial, runs in zip(trials, targets, strict=True)]
 
 
-def _source_config(name: str, seed: int, request: Request) -> RunConfig:
+def _source_config(name: str, seed: int, request: StudyRequest) -> RunConfig:
     """What a model is made by; only the successor is another one with every seed."""
     source = request.recipes[0]
     folder = request.folder / source["run"]["name"] / name
@@ -91,7 +87,7 @@ def _source_config(name: str, seed: int, request: Request) -> RunConfig:
     return configure(source, folder, validate_config(source).run.seed)
 
 
-def _target_configs(trial: Trial, sources: Configs, request: Request) -> Configs:
+def _target_configs(trial: Trial, sources: Configs, request: StudyRequest) -> Configs:
     return {
         (name, seed): configure(
             trial.recipe,
@@ -108,51 +104,45 @@ def body_of(config: RunConfig) -> Path:
     return Path(config.run.folder) / "body"
 
 
-def _make_body(name: str, config: RunConfig, ground: Ground | None, console: Console) -> dict:
+def _make_body(name: str, config: RunConfig, ready: ReadyPredecessor | None, console: Console) -> dict:
     set_seed(config.run.seed)
     model: Any
     if name == SUCCESSOR:
-        assert ground is not None
-        model = train_successor(config, ground, console).successor
+        assert ready is not None
+        run, model = ready.run, train_successor(config, ready).successor
     else:
-        options = config.predecessor
-        model, _ = load_classifier(options.path, (), remote_code=options.remote_code)
+        run = read_run(config, open_context(console, Path(config.run.folder), config.run.seed))
+        model = run.load(config.predecessor.path)
         if name == TRUNCATED:
             model = truncate(model, config)
-    tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
-    with quiet(), whole_folder(body_of(config)) as part:
-        model.base_model.save_pretrained(part)
-        tokenizer.save_pretrained(part)
+    run.context.on_main(lambda: save(model.base_model, body_of(config), run.tokenizer))
     return {}
 
 
 def truncate(model: nn.Module, config: RunConfig) -> nn.Module:
-    """The model cut short by the config's plan, not trained; `model` becomes a hybrid."""
-    slots = make_plan(model, config.plan)
-    successors = build_successors(model, slots, init=config.plan.start, seed=config.run.seed)
-    ship = launch(model, slots, successors, Constant(), seed=config.run.seed, unfreeze="nothing", rules=Rules())
-    return ship.collapse()
+    """The model cut short by the config's plan, not trained."""
+    return try_plan(model, make_plan(model, config.plan), init=config.plan.start, seed=config.run.seed)
 
 
 def _measure(trial: Trial, runs: Configs, failures: dict[tuple[str, int], str], console: Console) -> Measured:
     config = validate_config(trial.recipe)
-    tokenizer = load_tokenizer(config.predecessor.path, remote_code=config.predecessor.remote_code)
-    examples = read_examples(config, tokenizer, console)
+    run = read_run(config, open_context(console, Path(config.run.folder), config.run.seed))
     arms = {arm.label: arm for arm in trial.arms}
     points = []
-    for (name, seed), run in runs.items():
+    for (name, seed), own in runs.items():
         record, failure = None, failures[name, seed]
         if not failure:
             console.print(f"{trial.name}: {name}, seed {seed}")
-            record, failure = attempt(partial(keep, run, partial(finetune, run, tokenizer, examples, console)))
+            record, failure = attempt(partial(keep, own, partial(finetune, own, run)))
         points.append(Point(arms[name], seed, record and record["score"], failure))
-    found = Measured(trial.name, " and ".join(examples.score_names), trial.arms, points, None, ORIGINAL)
+    found = Measured(trial.name, " and ".join(run.task.score_names), trial.arms, points, None, ORIGINAL)
     return replace(found, baseline=found.median(arms[ORIGINAL])) if ORIGINAL in arms else found
 
 
-def finetune(config: RunConfig, tokenizer: Any, examples: Examples, console: Console) -> dict:
-    """Trains the config's predecessor, with a new head, on the examples; its score on dev."""
-    run = Run(config, Path(config.run.folder), console, tokenizer, examples)
+def finetune(config: RunConfig, shared: Run) -> dict:
+    """Trains the config's predecessor, with a new head, on the shared run's task; its score on dev."""
+    run = replace(shared, config=config, context=shared.context.at(Path(config.run.folder), config.run.seed))
     set_seed(config.run.seed)  # the head's weights too
-    model, _ = run.load(config.predecessor.path)
-    return {"score": run.stage("transfer", config.predecessor.training).run(model).best_score}
+    model = run.load(config.predecessor.path)
+    result = run.stage("transfer", config.predecessor.training).run(model, reads_first_token=True)
+    return {"score": result.best_score}
