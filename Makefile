@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: .venv/ready  ## the whole job on the embedded model and data, a few minutes on two cores
 	$(BIN)/plankwise demo
 
-test: check browser  ## what CI runs
+test: check browser .venv/plugin  ## what CI runs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadscope
 
 check: .venv/ready  ## format, lint, types
@@ -37,6 +37,11 @@ bench: .venv/ready  ## every benchmark, under 15 minutes on two free cores; writ
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+# The tests' own plug-in; editable, so that only another list of entry points asks for another install.
+.venv/plugin: tests/plugin/pyproject.toml .venv/ready
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable tests/plugin
 	touch $@
 
 clean:
