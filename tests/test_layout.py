@@ -1,70 +1,76 @@
-"""Who may import whom (each room only rooms below it), files of a readable size, and a light `import plankwise`."""
+"""Who may import whom, what is private, files of a readable size, a light import, and an ARCHITECTURE.md that is true."""
 
-import ast
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "plankwise"
-# Lowest first; rooms in one set never import each other.
-LEVELS: list[set[str]] = [
-    {"errors"},
-    {"files", "kinds", "options"},
-    {"config", "record"},
-    {"folders", "report"},
-    {"core"},
-    {"parts", "families", "tasks"},
-    {"data"},
-    {"training"},
-    {"methods", "evaluation"},
-    {"examples"},
-    {"estimate", "measuring"},
-    {"ground"},
-    {"run"},
-    {"inference", "analysis", "comparison"},
-    {"studies"},
-    {"cli"},
-]
-FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+ROOT = Path(__file__).parent.parent
+SPEC = importlib.util.spec_from_file_location("architecture", ROOT / "tools" / "architecture.py")
+architecture = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(architecture)
+FILES, SOURCE, room_of = architecture.FILES, architecture.SOURCE, architecture.room_of
+LOADERS = {SOURCE / "kinds.py"}  # the only file that imports what a string names; the package's own __init__ does, too
 
 
-def room(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def name_of(path):
+    return str(path.relative_to(SOURCE))
 
 
-def imports(path: Path) -> set[str]:
-    """The full names of the modules that a file imports, at its top or inside a function."""
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_imports_only_rooms_below_its_own(path):
+    level = {name: index for index, names in enumerate(architecture.LEVELS) for name in names}
+    assert room_of(path) in level, f"{room_of(path)} has no place in LEVELS"
+    for name in architecture.imports_of(path):
+        parts = name.split(".")
+        if len(parts) > 1 and parts[1] in level and parts[1] != room_of(path):
+            assert level[parts[1]] < level[room_of(path)], f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_file_imports_what_is_private_to_another_room(path):
+    for name in architecture.imports_of(path):
+        _, *parts = name.split(".")
+        if len(parts) > 1 and parts[0] != room_of(path):
+            private = [part for part in parts[1:] if part.startswith("_") and part.lower() == part]
+            assert not private, f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_only_kinds_are_imported_by_a_name_in_a_string(path):
+    assert path in LOADERS or not list(architecture.dynamic_imports_of(path))
+
+
+def test_relative_and_dynamic_imports_are_seen(tmp_path, monkeypatch):
+    package = tmp_path / "plankwise" / "report"
+    package.mkdir(parents=True)
+    file = package / "odd.py"
+    file.write_text("from ..run import compress\nfrom . import page\n__import__('plankwise.run')\n", "utf-8")
+    monkeypatch.setattr(architecture, "SOURCE", tmp_path / "plankwise")
+    assert {"plankwise.run", "plankwise.run.compress", "plankwise.report.page"} <= set(architecture.imports_of(file))
+    assert len(list(architecture.dynamic_imports_of(file))) == 1
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if room_of(path) == "core"], ids=lambda path: path.name)
+def test_the_core_needs_torch_and_nothing_else(path):
+    import ast
+
+    allowed = {"torch", "plankwise", *sys.stdlib_module_names}
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_file_imports_only_rooms_below_its_own(path):
-    level = {name: index for index, names in enumerate(LEVELS) for name in names}
-    assert room(path) in level, f"{room(path)} has no place in LEVELS"
-    for name in imports(path):
-        parts = name.split(".")
-        if parts[0] == "plankwise" and len(parts) > 1 and parts[1] in level and parts[1] != room(path):
-            assert level[parts[1]] < level[room(path)], f"{path.name} imports {name}"
-
-
-@pytest.mark.parametrize("path", [path for path in FILES if room(path) == "core"], ids=lambda path: path.name)
-def test_the_core_needs_torch_and_nothing_else(path):
-    allowed = {"torch", "plankwise", *sys.stdlib_module_names}
-    assert {name.split(".")[0] for name in imports(path)} <= allowed
+            found.add(node.module.split(".")[0])
+    assert found <= allowed
 
 
 def test_no_file_is_longer_than_400_lines():
-    tests = Path(__file__).parent.rglob("*.py")
-    long = {path.name: count for path in [*FILES, *tests] if (count := len(path.read_text("utf-8").splitlines())) > 400}
-    assert not long
+    others = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
+    sizes = {path.name: len(path.read_text("utf-8").splitlines()) for path in [*FILES, *others]}
+    assert not {name: count for name, count in sizes.items() if count > 400}
 
 
 def test_importing_plankwise_and_asking_for_help_loads_neither_torch_nor_transformers():
@@ -82,3 +88,8 @@ def test_the_public_names_are_there():
         assert getattr(plankwise, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'teacher'"):
         _ = plankwise.teacher
+
+
+def test_architecture_md_is_drawn_from_the_code():
+    drawn = architecture.draw()
+    assert (ROOT / "ARCHITECTURE.md").read_text("utf-8") == drawn, "run: python tools/architecture.py"
