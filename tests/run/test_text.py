@@ -136,6 +136,22 @@ def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(text_recipe
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+def test_parts_of_a_step_learn_what_the_whole_step_learns(text_recipe, quiet_console, tmp_path, tiny):
+    """However many tokens each of them has to predict."""
+    encoder = tiny.save_bert(tmp_path / "encoder", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config = load_config(text_recipe, [f"predecessor.path={encoder}"])
+    run = read_run(config, open_context(quiet_console, tmp_path / "run", 0))
+    run.task.lay_out(run.folder, quiet_console)
+    ends = []
+    for accumulation in (1, 3):
+        torch.manual_seed(0)  # the new head's weights
+        model = run.load(str(encoder))
+        options = config.training.model_copy(update={"accumulation": accumulation, "learning_rate": 1e-3})
+        run.stage(f"in-{accumulation}", options).run(model)
+        ends.append(model.state_dict())
+    assert all(torch.allclose(value, ends[1][name], atol=1e-5) for name, value in ends[0].items())
+
+
 @pytest.mark.parametrize("objective", ["mlm+nsp", "mlm+sop"])
 def test_pairs_of_sentences_can_be_learnt_beside(objective, text_recipe, quiet_console):
     record = compress(

@@ -73,6 +73,7 @@ class Run:
             loss=task.loss,
             collate=task.collate,
             show=_show(task),
+            weigh=task.weigh,
         )
         return stage if self.rehearse is None else self.rehearse(stage)
 

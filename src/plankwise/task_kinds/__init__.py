@@ -40,6 +40,7 @@ Loss = Callable[
 Collate = Callable[
     [Callable[[], int]], Callable[[list[dict]], Any]
 ]  # given how to ask for the epoch, makes batches: a BatchEncoding each
+Weigh = Callable[[Mapping[str, torch.Tensor]], float]
 Answers = Mapping[str, np.ndarray]  # a model's outputs by dev set, one row an example
 
 
@@ -73,6 +74,7 @@ class Task(ABC):
     dev: dict[str, Encoded]  # what is not trained on, labels or none
     loss: Loss | None = None  # if not the model's own
     collate: Collate | None = None  # how training batches are made, if not by padding alone
+    weigh: Weigh | None = None  # how much a batch counts in the mean over a step, if not by its examples
     head_alone: HeadAlone | None = None  # how a new head begins
     on_disk: bool = False  # nothing can be scored before `lay_out` has written them
 

@@ -2,11 +2,12 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import Progress
 
@@ -15,7 +16,7 @@ from plankwise.context import count_processes
 from plankwise.data.batch import examples_of
 from plankwise.data.corpus import Shard, find_shards, held_out, read_shard, shuffled
 from plankwise.data.encode import ROW, Encoded, TokenSequences
-from plankwise.data.masking import Batcher, Masking
+from plankwise.data.masking import IGNORED, Batcher, Masking
 from plankwise.data.sequences import Written, open_sequences, write_sequences
 from plankwise.errors import ConfigError, DataError, RunError
 from plankwise.evaluation.perplexity import language_loss, measure_perplexity
@@ -65,6 +66,11 @@ class Text(Task):
 
     def collate(self, epoch: Callable[[], int]) -> Batcher:
         return self._batcher(self.train, epoch)
+
+    def weigh(self, batch: Mapping[str, torch.Tensor]) -> float:
+        """The tokens that are predicted: the loss is a mean over them."""
+        labels = batch["labels"][:, 1:] if self.options.objective == "clm" else batch["labels"]
+        return float((labels != IGNORED).sum())
 
     def texts(self, most: int) -> list[tuple[str, ...]]:
         found: list[tuple[str, ...]] = []

@@ -86,6 +86,7 @@ def fit(predecessor: nn.Module, plan: Plan, successors: list[nn.Module], stage: 
             score=lambda model: {"score": -float(np.mean(errors()))},
             collate=None,
             loss=None,
+            weigh=None,
             show=Show(),
         )
         result = only_texts.run(ship, loss=loss)

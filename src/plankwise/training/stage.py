@@ -19,7 +19,7 @@ from plankwise.data.batch import examples_of, plain_collator
 from plankwise.data.encode import ROW, Encoded, TokenSequences
 from plankwise.files import write_text
 from plankwise.models.quiet import quiet
-from plankwise.task_kinds import Collate, Loss
+from plankwise.task_kinds import Collate, Loss, Weigh
 from plankwise.training.batches import StepBatches
 from plankwise.training.callbacks import BEST, BestKeeper, ProgressShower, Show
 from plankwise.training.checkpoint import list_checkpoints, load_weights
@@ -58,6 +58,7 @@ class Stage:
     loss: Loss | None = None  # the task's, if not the model's own
     collate: Collate | None = None  # how batches are made, if not by padding alone
     show: Show = field(default_factory=Show)  # how a score is told
+    weigh: Weigh | None = None  # how much a batch counts in the mean over a step, if not by its examples
 
     def with_steps(self, steps: int, **options: Any) -> "Stage":
         """The same for so many steps, with other options."""
@@ -98,6 +99,7 @@ class Stage:
             score=_timed(self.score),
             trained=trained,
             loss=loss or self.loss,
+            weigh=self.weigh,
             modules=nn.ModuleDict(modules or {}),
             # What makes batches of token sequences, or a kind's own, reads more than the model does.
             prune_columns=self.collate is None and not isinstance(self.train, TokenSequences),

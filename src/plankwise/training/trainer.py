@@ -21,7 +21,7 @@ from plankwise.context import Context
 from plankwise.data.encode import ROW
 from plankwise.errors import RunError
 from plankwise.files import whole_folder
-from plankwise.task_kinds import Loss
+from plankwise.task_kinds import Loss, Weigh
 from plankwise.training import checkpoint, interruption
 from plankwise.training.batches import BatchLoader, StepBatches
 
@@ -43,6 +43,7 @@ class StageTrainer(Trainer):
         score: Score,
         trained: set[str],
         loss: Loss | None,
+        weigh: Weigh | None,
         modules: nn.ModuleDict,
         prune_columns: bool,
         **kwargs: Any,
@@ -55,9 +56,10 @@ class StageTrainer(Trainer):
         self.score = score
         self.trained = trained
         self.loss = loss
+        self.weigh = weigh
         self.modules = modules.to(self.args.device)
         self.prune_columns = prune_columns
-        self.examples_in_step = 0.0
+        self.step_weight = 0.0  # of all batches of the step, on every rank
         self.stop_requested = False
         self.add_callback(_AfterStep(self))
 
@@ -87,8 +89,8 @@ class StageTrainer(Trainer):
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list, None]:
         batches, _ = super().get_batch_samples(*args, **kwargs)
-        own = sum(len(batch[ROW]) for batch in batches if batch)
-        self.examples_in_step, stop = self.context.total(own, float(interruption.requested() is not None))
+        own = sum(self._weight(batch) for batch in batches if batch)
+        self.step_weight, stop = self.context.total(own, float(interruption.requested() is not None))
         self.stop_requested = stop > 0
         return batches, None
 
@@ -96,17 +98,21 @@ class StageTrainer(Trainer):
         model.train()
         loss = torch.zeros((), device=self.args.device)
         if inputs:
+            weight = self._weight(inputs)
             prepared = dict(self._prepare_inputs(inputs))
             rows = prepared.pop(ROW)
             with self.compute_loss_context_manager():
                 loss = self.compute_loss(model, prepared, rows=rows)
-            share = len(rows) / self.examples_in_step
-            loss = loss if share == 1 else loss * share  # the mean over the step's examples, wherever they are
+            # The mean over the whole step, wherever its parts are.
+            loss = loss if weight == self.step_weight else loss * (weight / self.step_weight)
             self._check_finite(loss)
             self.accelerator.backward(loss)
         if self.accelerator.sync_gradients:
             self._add_up_gradients(model)
         return loss.detach() * self.context.world_size  # Trainer logs the mean over the ranks
+
+    def _weight(self, batch: dict[str, Any]) -> float:
+        return float(len(batch[ROW])) if self.weigh is None else self.weigh(batch)
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         if self.loss is None:
