@@ -35,6 +35,7 @@ def test_two_processes_do_it_on_rank_0_and_all_know_what_came_of_it(tmp_path):
     assert second["raised"] == ["ConfigError", "wrong", True]
     assert first["failed"] == ["ZeroDivisionError", "division by zero", None]
     assert second["failed"] == ["RunError", "rank 0 failed: division by zero", True]
+    assert first["met"] == second["met"] == [True, False]  # each leaves the group before the interpreter is torn down
 
 
 @pytest.mark.parametrize("kind", [ConfigError, RunError, MissingExtraError])

@@ -123,11 +123,12 @@ def hold_lock_and_die(folder: str) -> None:
 
 def meet(folder: str) -> None:
     """Writes what a rank sees of a context to FOLDER/rank-N.json."""
+    import atexit
     import json
 
     from rich.console import Console
 
-    from plankwise.context import open_context
+    from plankwise.context import open_context, ranks_have_met
     from plankwise.errors import ConfigError
 
     rank = int(os.environ["RANK"])
@@ -150,4 +151,7 @@ def meet(folder: str) -> None:
         "raised": attempt(refuse),
         "failed": attempt(lambda: 1 / 0),
     }
+    before = ranks_have_met()
+    atexit._run_exitfuncs()  # as the interpreter does at its end
+    seen["met"] = [before, ranks_have_met()]
     (Path(folder) / f"rank-{rank}.json").write_text(json.dumps(seen))

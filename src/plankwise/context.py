@@ -4,6 +4,7 @@ One process and sixty-four differ in nothing else. Under `torchrun` or `accelera
 must happen once (writing, measuring, deciding) goes through `on_main`, which runs it on rank 0 and tells the others.
 """
 
+import atexit
 import os
 import sys
 from collections.abc import Callable
@@ -101,6 +102,8 @@ def open_context(console: Console, folder: Path, seed: int) -> Context:
     from accelerate import PartialState
 
     state = PartialState(cpu=own_device().type == "cpu", timeout=WAIT)
+    # Threads of gloo may still hold tensors; letting go of them once the interpreter is being torn down aborts the process.
+    atexit.register(state.destroy_process_group)
     quiet = console if state.process_index == 0 else Console(quiet=True)
     return Context(quiet, folder, seed, state.device, state.process_index, state.num_processes)
 

@@ -215,6 +215,7 @@ masks = Masks()
 Trainer(model=ship, args=args, train_dataset=Sentences(), callbacks=[ship.callback(), masks]).train()
 sums = {name: value.double().sum().item() for name, value in ship.successor_parameters().items()}
 json.dump({"masks": masks.seen, "sums": sums}, open(f"{sys.argv[1]}/rank{os.environ['RANK']}.json", "w"))
+torch.distributed.destroy_process_group()  # or gloo's threads may abort the process while the interpreter is torn down
 """
 
 
