@@ -22,6 +22,7 @@ Tracker = Literal[
     "azure_ml", "dagshub", "flyte", "kubeflow",
 ]  # fmt: skip
 
+Guard = Literal["majority", "label_order"]
 
 DEFAULT_KINDS = {
     "task": "reviews",
@@ -184,6 +185,11 @@ class EvaluationOptions(Options):
     )
     latency_predictions: int = Field(100, ge=1, description="timed predictions per model and batch size")
     batch_size: int = Field(64, ge=1, description="examples per forward pass when scoring")
+    ignore_guards: list[Guard] = Field(
+        [],
+        description="go on although a guard objects to the predecessor, which the record then says: majority (it is no better than "
+        "always answering the most frequent class), label_order (its classes seem to be in another order)",
+    )
     estimate: bool = Field(True, description="say beforehand how long the run will take, from a few of its steps")
 
     @field_validator("runtime")

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from plankwise.data.encode import encode
+from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.scoring import Scorer
 
 LABELS = ("negative", "positive")
@@ -37,3 +38,19 @@ def test_several_dev_sets_are_averaged_and_named(make_scorer, word_model, tokeni
     scorer = Scorer(one.source, {n: encode(t, tokenizer, 16) for n, t in tables.items()}, tokenizer, 2)
     found = scorer.score(scorer.outputs(word_model(WEIGHTS)))
     assert found == {"matched_accuracy": 0.75, "mismatched_accuracy": 1.0, "score": np.mean([0.75, 1.0])}
+
+
+def test_the_halves_score_what_they_score_alone(make_scorer, word_model):
+    scorer, _ = make_scorer(LABELS, DEV * 5)
+    halves = scorer.score_halves(scorer.outputs(word_model(WEIGHTS)))
+    right, half = np.array([True, True, True, False] * 5), first_half(20)
+    assert halves == {HALVES[0]: right[half].mean(), HALVES[1]: right[~half].mean()}
+
+
+def test_several_dev_sets_are_each_divided_and_one_example_cannot_be(make_scorer, word_model, tokenizer):
+    one, train = make_scorer(LABELS, DEV)
+    outputs = one.outputs(word_model(WEIGHTS))["dev"]
+    encoded = {name: encode(train.slice(0, count), tokenizer, 16) for name, count in {"a": 4, "b": 4, "c": 1}.items()}
+    both = Scorer(one.source, {name: encoded[name] for name in "ab"}, tokenizer, 2)
+    assert both.score_halves({"a": outputs, "b": outputs}) == one.score_halves({"dev": outputs})
+    assert Scorer(one.source, {"c": encoded["c"]}, tokenizer, 2).score_halves({"c": outputs[:1]}) == {}

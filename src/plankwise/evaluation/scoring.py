@@ -7,6 +7,7 @@ import numpy as np
 
 from plankwise.data.encode import Encoded
 from plankwise.data.source import Source
+from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.metrics import compute, score
 from plankwise.evaluation.predict import predict
 from plankwise.runtimes import Predictor
@@ -26,12 +27,25 @@ class Scorer:
         names = dict.fromkeys([*self.source.metrics, *self.source.score])
         found: dict[str, float] = {}
         scores = []
+        labels = self.labels()
         for name, values in outputs.items():
-            metrics = compute(list(names), self.source.in_task_order(values), self.labels()[name])
+            metrics = compute(list(names), self.source.in_task_order(values), labels[name])
             scores.append(score(metrics, self.source.score))
             prefix = f"{name}_" if len(self.dev) > 1 else ""
             found |= {f"{prefix}{metric}": value for metric, value in metrics.items()}
         return {**found, "score": float(np.mean(scores))}
+
+    def score_halves(self, outputs: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """The score on each of two fixed halves of dev, by the names in HALVES; empty if a dev set has only one example."""
+        labels, names = self.labels(), self.source.score
+        if any(len(own) < 2 for own in labels.values()):
+            return {}
+        found: dict[str, list[float]] = {key: [] for key in HALVES}
+        for name, values in outputs.items():
+            half, values = first_half(len(values)), self.source.in_task_order(values)
+            for key, rows in zip(HALVES, (half, ~half), strict=True):
+                found[key].append(score(compute(names, values[rows], labels[name][rows]), names))
+        return {key: float(np.mean(scores)) for key, scores in found.items()}
 
     def labels(self) -> dict[str, np.ndarray]:
         """The dev sets' labels, in the task's own order of classes."""

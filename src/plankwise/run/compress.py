@@ -53,25 +53,32 @@ def _compress(config: RunConfig, context: Context, lock: FolderLock) -> dict:
     estimate = find_estimate(inputs) if config.evaluation.estimate else None
 
     stages = make_ready(predecessor)
-    seconds = sum(stage.seconds for stage in stages.values())
+    seconds_by = {PREDECESSOR: sum(stage.seconds for stage in stages.values())} if stages else {}
+    held_back = {PREDECESSOR: list(stages.values())[-1].held_back} if stages else {}
     outcome = train(run, plan, predecessor.take())
     stages |= outcome.stages
-    seconds += outcome.seconds
+    seconds_by[SUCCESSOR] = outcome.seconds
+    held_back[SUCCESSOR] = outcome.stage.held_back
     paths = {PREDECESSOR: predecessor.path, SUCCESSOR: str(run.save(outcome.successor, SUCCESSOR))}
     if has_truncated(config):
         other = train(truncated(run), plan, predecessor.take())
         stages[TRUNCATED] = other.stage
-        seconds += other.seconds
+        seconds_by[TRUNCATED] = other.seconds
+        held_back[TRUNCATED] = other.stage.held_back
         paths[TRUNCATED] = str(run.save(other.successor, TRUNCATED))
 
     def finish() -> dict:
         record = measure(run, paths)
+        for name, found in held_back.items():
+            record[name]["held_back"] = found
         if estimate is not None:
             record["estimate"] = compare_with_outcome(estimate, run, stages, outcome, memory)
         record |= {
             "steps": outcome.steps,
             "skipped_steps": outcome.skipped_steps,
-            "seconds": seconds,
+            "seconds": sum(seconds_by.values()),
+            "seconds_by": seconds_by,
+            "ignored_guards": predecessor.ignored_guards,
             "plan": outcome.plan.to_json(),
             "made_head": made_head,
             **outcome.notes,
@@ -109,8 +116,10 @@ def begin(inputs: Inputs, lock: FolderLock) -> None:
         with claimed(lock, run.config):
             task.lay_out(run.folder, context.console)
             if given and task.on_disk:
-                assert predecessor.model is not None
-                task.check_predecessor(TorchPredictor(predecessor.model), predecessor.path, given=True)
+                model = predecessor.model
+                assert model is not None
+                found = task.check_predecessor(TorchPredictor(model), predecessor.path, given=True)
+                predecessor.ignored_guards = found or {}
 
     context.on_main(lay_out)
     if not context.is_main:

@@ -52,6 +52,7 @@ def _finetune(config: RunConfig, context: Context, lock: FolderLock) -> dict:
         if config.evaluation.latency:
             time_predictions(run, {MODEL: model}, record)
         *before, last = stages.values()
+        record[MODEL]["held_back"] = last.held_back
         record |= {
             "steps": sum(stage.steps for stage in stages.values()),
             "seconds": sum(stage.seconds for stage in stages.values()),

@@ -18,8 +18,10 @@ from plankwise.runtimes import open_predictor
 from plankwise.task_kinds import kind_of
 
 
-def evaluate(config: RunConfig, console: Console) -> dict[str, float]:
-    """The task's metrics of the model at `predecessor.path`, run by the config's runtime.
+def evaluate(config: RunConfig, console: Console) -> dict[str, Any]:
+    """The task's metrics of the model at `predecessor.path`, run by the config's runtime, and `beyond_constant`.
+
+    The latter is what a record says of whether a model knows more than one answer; it is missing for kinds of task that do not say.
 
     Raises:
         PlankwiseError: the model or the data cannot be used, or they do not belong together: no trained head, or classes with other
@@ -39,10 +41,12 @@ def evaluate(config: RunConfig, console: Console) -> dict[str, float]:
         task.lay_out(Path(folder), console, train=False)
         predictor = open_predictor(config.evaluation.runtime, path, lambda path: loaded.model)
         outputs = task.outputs(predictor)
-        if not outputs:
-            return task.score(predictor)
-        task.check_answers(outputs, saved, path)
-        return task.score_outputs(outputs)
+        if outputs:
+            task.check_answers(outputs, saved, path)
+            metrics, found = task.score_outputs(outputs), task.beyond_constant(outputs)
+        else:
+            metrics, found = task.examine(predictor)
+        return metrics if found is None else {**metrics, "beyond_constant": found}
 
 
 def predict_table(

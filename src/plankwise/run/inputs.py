@@ -53,7 +53,7 @@ class Run:
 
     def score(self, model: nn.Module) -> dict[str, float]:
         """The task's metrics of a model in this process, the same on every rank."""
-        return self.context.on_main(lambda: self.task.score(TorchPredictor(model)))
+        return self.context.on_main(lambda: self.task.score_in_training(TorchPredictor(model)))
 
     def save(self, model: nn.Module, name: str) -> Path:
         """Saves a model in the run's folder."""
@@ -97,6 +97,7 @@ class Predecessor:
         self.path = path
         self.model: nn.Module | None = model
         self.needs_training = needs_training
+        self.ignored_guards: dict[str, str] = {}  # what is wrong with it, by the guard that was told to ignore it
         self.has_head = has_head
 
     def take(self) -> nn.Module:

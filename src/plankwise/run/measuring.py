@@ -33,7 +33,7 @@ def measure(run: Run, paths: dict[str, str]) -> dict:
 def measure_one(run: Run, model: Predictor, path: str) -> dict:
     """What the record says of one model."""
     with run.timed(EVALUATIONS):
-        metrics = run.task.score(model)
+        metrics, beyond_constant = run.task.examine(model)
     module = model.module if model.module is not None else run.load(path)
     return {
         "path": path,
@@ -42,6 +42,7 @@ def measure_one(run: Run, model: Predictor, path: str) -> dict:
         "size_mb": model.size_mb,
         "score": metrics.pop("score"),
         "metrics": metrics,
+        **({} if beyond_constant is None else {"beyond_constant": beyond_constant}),
         "latency_ms": None,
         "device": model.device.type,
         "runtime": run.config.evaluation.runtime,

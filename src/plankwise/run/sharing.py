@@ -24,6 +24,7 @@ class ReadyPredecessor:
     run: Run  # that it was made ready in
     path: str
     stages: dict[str, StageResult] = field(default_factory=dict)  # its training, if it was trained here
+    ignored_guards: dict[str, str] = field(default_factory=dict)  # what is wrong with it, by guard
 
     def load(self) -> nn.Module:
         return self.run.load(self.path)
@@ -54,7 +55,7 @@ def make_predecessor(inputs: Inputs) -> ReadyPredecessor:
         begin(inputs, lock)
         stages = make_ready(inputs.predecessor)
     inputs.predecessor.model = None
-    return ReadyPredecessor(inputs.run, inputs.predecessor.path, stages)
+    return ReadyPredecessor(inputs.run, inputs.predecessor.path, stages, inputs.predecessor.ignored_guards)
 
 
 def train_successor(config: RunConfig, predecessor: ReadyPredecessor) -> Outcome:

@@ -31,14 +31,17 @@ def make_ready(predecessor: Predecessor) -> dict[str, StageResult]:
 
 
 def check_learnt(predecessor: Predecessor, *, given: bool = False) -> None:
-    """Looks at what the predecessor has learnt.
+    """Looks at what the predecessor has learnt, and notes what is to be ignored of that.
 
     Raises:
         RunError: nothing that could be kept.
     """
     run, model = predecessor.run, predecessor.model
     assert model is not None
-    run.context.on_main(lambda: run.task.check_predecessor(TorchPredictor(model), predecessor.path, given=given))
+    found = run.context.on_main(
+        lambda: run.task.check_predecessor(TorchPredictor(model), predecessor.path, given=given)
+    )
+    predecessor.ignored_guards = found or {}
 
 
 def train_whole(run: Run, model: nn.Module, name: str, *, new_head: bool) -> dict[str, StageResult]:

@@ -103,6 +103,25 @@ class Task(ABC):
         """The same of outputs that were kept."""
         raise NotImplementedError
 
+    def score_in_training(self, predictor: Predictor) -> dict[str, float]:
+        """The same as `score`, which chooses a stage's best weights; a kind that can tell adds the scores on two fixed halves
+        of dev, by the names in `evaluation.held_back.HALVES`."""
+        return self.score(predictor)
+
+    def beyond_constant(self, outputs: Answers) -> dict | None:
+        """What the record says of whether a model with these outputs knows more than one answer for everything.
+
+        The keys are those of `evaluation.constant.beyond_constant`. None if the kind does not say.
+        """
+        return None
+
+    def examine(self, predictor: Predictor) -> tuple[dict[str, float], dict | None]:
+        """The metrics of a model and what `beyond_constant` says of it, from one pass over dev."""
+        outputs = self.outputs(predictor)
+        if not outputs:
+            return self.score(predictor), None
+        return self.score_outputs(outputs), self.beyond_constant(outputs)
+
     def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
         """The mean difference of the score over pairs of models (seeds), after each of R exchanges of dev examples.
 
@@ -204,8 +223,10 @@ class Task(ABC):
         return
 
     @abstractmethod
-    def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> None:
+    def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str] | None:
         """Looks at what a predecessor that was trained here, or given, has learnt.
+
+        What is wrong but was to be ignored (`evaluation.ignore_guards`) is given back, by the guard's name.
 
         Raises:
             RunError: nothing that could be kept.

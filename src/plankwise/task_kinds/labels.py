@@ -16,8 +16,9 @@ from plankwise.config import RunConfig
 from plankwise.data.encode import Encoded, encode
 from plankwise.data.source import Source, texts_of
 from plankwise.data.split import Prepared, prepare
+from plankwise.evaluation.constant import beyond_constant
 from plankwise.evaluation.exchange import swap
-from plankwise.evaluation.guards import check_order, check_predecessor
+from plankwise.evaluation.guards import LABEL_ORDER, enforce, find_faults, find_swap
 from plankwise.evaluation.scoring import Scorer
 from plankwise.kinds import load_kind
 from plankwise.models.labels import NEW_HEAD, check_labels, has_names
@@ -42,6 +43,7 @@ class Labels(Task):
         self.tokenizer = tokenizer
         self.max_length = config.training.max_length
         self.seed = config.run.seed
+        self.ignore_guards = tuple(config.evaluation.ignore_guards)
         self.console = console
         self.name = source.name
         self.score_names = source.score
@@ -77,6 +79,13 @@ class Labels(Task):
     def score_outputs(self, outputs: Answers) -> dict[str, float]:
         return self.scorer.score(outputs)
 
+    def score_in_training(self, predictor: Predictor) -> dict[str, float]:
+        outputs = self.outputs(predictor)
+        return {**self.scorer.score(outputs), **self.scorer.score_halves(outputs)}
+
+    def beyond_constant(self, outputs: Answers) -> dict | None:
+        return beyond_constant(self.scorer, outputs, self.prepared.train)
+
     def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
         labels = self.scorer.labels()
         ours, theirs = (
@@ -109,10 +118,18 @@ class Labels(Task):
 
     def check_answers(self, outputs: Answers, config: Any, path: str) -> None:
         if not has_names([str(name) for name in config.id2label.values()]):
-            check_order(self.scorer, dict(outputs), path)
+            swapped = find_swap(self.scorer, dict(outputs), path)
+            self._enforce({LABEL_ORDER: swapped} if swapped else {})
 
-    def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> None:
-        check_predecessor(self.scorer, dict(self.outputs(predictor)), self.prepared.train, path, given=given)
+    def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
+        outputs = dict(self.outputs(predictor))
+        return self._enforce(find_faults(self.scorer, outputs, self.prepared.train, path, given=given))
+
+    def _enforce(self, faults: dict[str, str]) -> dict[str, str]:
+        ignored = enforce(faults, self.ignore_guards)
+        for guard, fault in ignored.items():
+            self.console.print(f"ignored, as evaluation.ignore_guards says ({guard}): {fault}", soft_wrap=True)
+        return ignored
 
     def to_json(self) -> dict:
         prepared = self.prepared

@@ -17,6 +17,7 @@ from plankwise.config import FitOptions
 from plankwise.context import Context
 from plankwise.data.batch import examples_of, plain_collator
 from plankwise.data.encode import ROW, Encoded, TokenSequences
+from plankwise.evaluation.held_back import judge
 from plankwise.files import write_text
 from plankwise.models.quiet import quiet
 from plankwise.task_kinds import Collate, Loss, Weigh
@@ -42,6 +43,7 @@ class StageResult:
     best_step: int
     best_score: float
     history: list[dict] = field(default_factory=list)
+    held_back: dict | None = None  # what the half of dev says that did not choose; see `evaluation.held_back.judge`
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class Stage:
         self.context.wait()
         keeper.take_best(trainer.model)
         state = trainer.state
+        history = [entry for entry in state.log_history if "train_runtime" not in entry]
         result = StageResult(
             name=self.name,
             steps=state.global_step,
@@ -138,7 +141,8 @@ class Stage:
             seconds_to_best=keeper.seconds_to_best,
             best_step=keeper.step,
             best_score=keeper.score,
-            history=[entry for entry in state.log_history if "train_runtime" not in entry],
+            history=history,
+            held_back=judge([entry for entry in history if "eval_score" in entry], "eval_"),
         )
         result = self.context.on_main(lambda: result)  # clocks differ
         if self.context.is_main:
