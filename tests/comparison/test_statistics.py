@@ -4,13 +4,14 @@ import pytest
 from plankwise.comparison.statistics import (
     ROUNDS,
     Comparison,
-    choose_baseline,
+    choose_baselines,
     compare_with_baseline,
     duration,
     expected_seconds,
     holm,
     macro,
     paired_test,
+    rank,
     summarise,
 )
 from plankwise.evaluation.metrics import glue_macro
@@ -26,13 +27,31 @@ def test_a_summary_is_median_spread_best_retained_share_and_mean_time():
 
 def test_the_baseline_is_the_best_median_among_other_methods_than_replacing():
     methods = {"ours": "replacing", "kd": "kd", "cut": "finetune"}
-    assert choose_baseline({"ours": 0.9, "kd": 0.7, "cut": 0.8}, methods) == "cut"
-    assert choose_baseline({"ours": 0.9, "kd": 0.7}, methods) == "kd"
+    assert choose_baselines({"ours": 0.9, "kd": 0.7, "cut": 0.8}, methods) == ["cut"]
+    assert choose_baselines({"ours": 0.9, "kd": 0.7}, methods) == ["kd"]
 
 
 def test_without_another_method_the_baseline_is_the_highest_median():
-    assert choose_baseline({"a": 0.5, "b": 0.6}, {"a": "replacing", "b": "replacing"}) == "b"
-    assert choose_baseline({}, {}) is None
+    assert choose_baselines({"a": 0.5, "b": 0.6}, {"a": "replacing", "b": "replacing"}) == ["b"]
+    assert choose_baselines({}, {}) == []
+
+
+def test_a_row_that_has_not_learnt_the_task_is_no_baseline_unless_all_are_such():
+    methods = {"ours": "replacing", "kd": "kd", "cut": "finetune"}
+    medians = {"ours": 0.6, "kd": 0.7, "cut": 0.8}
+    assert choose_baselines(medians, methods, ["ours", "kd"]) == ["kd"]
+    assert choose_baselines(medians, methods, ["ours"]) == ["ours"]
+    assert choose_baselines(medians, methods, []) == ["cut"]
+
+
+def test_baselines_that_tie_are_all_of_them_baselines():
+    methods = {"ours": "replacing", "kd": "kd", "cut": "finetune"}
+    assert choose_baselines({"ours": 0.8, "kd": 0.1 + 0.2, "cut": 0.3}, methods) == ["kd", "cut"]
+
+
+def test_equal_medians_share_a_rank():
+    assert rank({"a": 0.3, "b": 0.5, "c": 0.1 + 0.2, "d": 0.2}) == {"a": 2, "b": 1, "c": 2, "d": 4}
+    assert rank({}) == {}
 
 
 def test_identical_outputs_give_p_one(task_of, answers):

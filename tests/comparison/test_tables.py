@@ -10,6 +10,7 @@ from plankwise.comparison.cells import GridCell
 from plankwise.comparison.grid import TaskResult
 from plankwise.comparison.tables import macro_rows, show_tables, tabulate, write_tables
 from plankwise.config import validate_config
+from plankwise.report.remarks import ADVICE
 
 LABELS = [0, 1] * 20
 
@@ -103,7 +104,90 @@ def test_among_rows_of_replacing_alone_the_highest_median_is_compared_with(task)
     configs = {"ours": config("replacing"), "kd": config("replacing")}
     cells = [cell for cell in task.cells if cell.label in configs]
     table = tabulate(replace(task, configs=configs, cells=cells))
-    assert [row.verdict for row in table.rows[1:]] == ["highest median", "no difference shown (p = 1)"]
+    assert [row.verdict for row in table.rows[1:]] == ["highest median, tied with kd", "highest median, tied with ours"]
+    assert [row.rank for row in table.rows] == [None, 1, 1]
+
+
+def test_a_single_highest_median_among_rows_of_replacing_is_compared_with(task):
+    configs = {"ours": config("replacing"), "cut": config("replacing")}
+    cells = [cell for cell in task.cells if cell.label in configs]
+    table = tabulate(replace(task, configs=configs, cells=cells))
+    assert [row.verdict for row in table.rows[1:]] == ["highest median", "worse than ours (p = 0.0005)"]
+    assert [row.rank for row in table.rows] == [None, 1, 2]
+
+
+DEAD = {
+    "constant": "'class 0'",
+    "constant_score": 0.5,
+    "answered": 1,
+    "most_answered": "class 0",
+    "most_answered_share": 1.0,
+    "p": 1.0,
+    "shown": False,
+}
+
+
+def dead(task, *labels):
+    """The task with all seeds of these rows answering one class."""
+    cells = [replace(cell, beyond_constant=DEAD) if cell.label in labels else cell for cell in task.cells]
+    return replace(task, cells=cells)
+
+
+def test_a_row_that_answers_one_class_is_called_that_and_is_no_baseline(task, tmp_path):
+    table = tabulate(dead(task, "kd"))
+    assert table.baseline == "cut"
+    assert [row.verdict for row in table.rows[1:3]] == ["best baseline", "answers only 'class 0'"]
+    assert [row.rank for row in table.rows] == [None, 2, None, 1, None]
+    assert table.notes == [f"kd: {ADVICE}"]
+    narrow, wide = shown([dead(task, "kd")], 80), shown([dead(task, "kd")], 100)
+    assert "kd: answers only 'class 0'" in narrow
+    for lines in (narrow, wide):
+        assert f"kd: {ADVICE}" in lines
+        assert next(line for line in lines if line.startswith("kd")).split()[4] == "125.0%*"
+    text = write_tables([table], tmp_path).read_text("utf-8")
+    assert "| kd | 0.9500 | 0.1000 | 1.0000 | 125.0%* | 15 | 1.5 k | 1500.00 | 0.00× | answers only 'class 0' |" in text
+    assert f"- kd: {ADVICE}" in text
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text("utf-8"))))
+    assert (rows[2]["remark"], rows[2]["learnt"], rows[2]["rank"]) == ("answers only 'class 0'", "False", "")
+    (stored,) = json.loads((tmp_path / "table.json").read_text("utf-8"))["tasks"]
+    assert stored["notes"] == table.notes
+    assert stored["cells"][2]["beyond_constant"] == DEAD
+
+
+def test_rows_none_of_which_has_learnt_the_task_are_not_praised(task):
+    table = tabulate(dead(task, "cut", "kd", "ours"))
+    assert [row.verdict for row in table.rows[1:]] == ["answers only 'class 0'"] * 3 + ["failed"]
+    assert table.notes == [f"no row is shown to have learnt the task: {ADVICE}"]
+
+
+def test_one_seed_of_many_that_has_not_learnt_the_task_is_counted(task):
+    cells = [
+        replace(cell, beyond_constant=DEAD) if (cell.label, cell.seed) == ("ours", 0) else cell for cell in task.cells
+    ]
+    more = [replace(cells[5], seed=2), replace(cells[5], seed=3)]
+    table = tabulate(replace(task, cells=[*cells, *more]))
+    assert table.rows[3].verdict.startswith("no difference shown (p = ")
+    assert table.rows[3].verdict.endswith("; 1 of 4 seeds: answers only 'class 0'")
+    assert table.rows[3].learnt
+
+
+def test_a_predecessor_whose_guard_was_ignored_is_called_what_it_is(task):
+    guarded = {**task.predecessor, "beyond_constant": DEAD, "ignored_guards": {"majority": "it scores 0.5"}}
+    table = tabulate(replace(task, predecessor=guarded))
+    assert table.rows[0].verdict == "answers only 'class 0'"
+    assert table.notes == ["the guard majority was ignored (evaluation.ignore_guards): it scores 0.5"]
+
+
+def test_the_median_of_what_a_half_says_that_did_not_choose_is_a_footnote(task, tmp_path):
+    cells = [
+        cell if cell.failure else replace(cell, held_back={"score": cell.score - 0.125, "chosen_among": 3})
+        for cell in task.cells
+    ]
+    table = tabulate(replace(task, cells=cells))
+    assert [row.held_back for row in table.rows] == [None, 0.375, pytest.approx(0.825), pytest.approx(0.825), None]
+    note = "medians of the score on a half of dev that did not choose: cut 0.3750, kd 0.8250, ours 0.8250"
+    assert table.notes == [f"dev chose each row's checkpoint; {note}"]
+    assert note in write_tables([table], tmp_path).read_text("utf-8")
 
 
 def test_a_comparison_in_which_all_failed_is_shown(task):

@@ -16,10 +16,23 @@ def test_a_gap_that_the_dev_set_cannot_show_is_called_so(records):
     assert verdict(records.plain()).endswith("a gap within the sampling error of 1,000 dev examples.")
 
 
-@pytest.mark.parametrize("score", [0.778, 0.7])
-def test_a_successor_that_does_not_beat_the_truncated_model_is_not_praised(records, score):
+def test_equal_scores_are_a_tie(records):
     record = records.plain()
-    record["successor"]["score"] = score
+    record["successor"]["score"] = record["truncated"]["score"]
+    told = "; no difference is shown between it and a truncated model trained as long, which keeps 97.5%."
+    assert verdict(record).endswith(told)
+
+
+def test_a_lower_score_within_the_sampling_error_is_a_tie_too(records):
+    record = records.plain()
+    record["successor"]["score"] = 0.77
+    told = "; no difference is shown between it and a truncated model trained as long, which keeps 97.5%, a gap within "
+    assert told in verdict(record)
+
+
+def test_a_successor_that_does_not_beat_the_truncated_model_is_not_praised(records):
+    record = records.plain()
+    record["successor"]["score"] = 0.7
     assert "; it does not beat the truncated model, which, trained as long, keeps 97.5%." in verdict(record)
 
 
@@ -95,8 +108,86 @@ def test_a_run_without_a_truncated_model_and_share_still_has_a_sentence(records)
     assert verdict(record).endswith("1.8 times faster and has an accuracy of 0.7860.")
 
 
+DEAD = {
+    "constant": "'negative'",
+    "constant_score": 0.645,
+    "answered": 1,
+    "most_answered": "negative",
+    "most_answered_share": 1.0,
+    "p": 1.0,
+    "shown": False,
+}
+WEAK = {**DEAD, "answered": 2, "most_answered_share": 0.98, "p": 0.4}
+
+
+def test_a_successor_that_answers_one_class_is_called_that_with_what_to_do(records):
+    record = records.plain()
+    record["successor"]["beyond_constant"] = DEAD
+    assert verdict(record).startswith(
+        "The successor answers only 'negative': train longer (training.epochs), cut less (plan.successors) or try another "
+        "training.learning_rate. It is 1.3 times smaller and 1.8 times faster and has an accuracy of 0.7860, "
+        "the predecessor 0.7980; "
+    )
+    assert "98.5%" not in verdict(record)
+    assert (tiles(record)[2].value, tiles(record)[2].note) == (
+        "–",
+        "successor answers only 'negative'; accuracy 0.7980 → 0.7860",
+    )
+
+
+def test_a_successor_that_is_not_shown_to_beat_the_most_frequent_class_is_not_praised(records):
+    record = records.plain()
+    record["successor"]["beyond_constant"] = WEAK
+    told = "The successor is not shown to be better than always answering 'negative' (0.6450): train longer "
+    assert verdict(record).startswith(told)
+    assert "keeps 98.5%" not in verdict(record)
+
+
+def test_a_truncated_model_that_answers_one_class_does_not_keep_a_share(records):
+    record = records.plain()
+    record["truncated"]["beyond_constant"] = DEAD
+    assert verdict(record).endswith(
+        "and keeps 98.5% of accuracy; a truncated model trained as long answers only 'negative'."
+    )
+
+
+def test_nothing_is_kept_of_a_predecessor_that_knows_one_answer(records):
+    record = records.plain()
+    record["predecessor"]["beyond_constant"] = DEAD
+    assert (
+        "has an accuracy of 0.7860, the predecessor 0.7980; the predecessor itself answers only 'negative'; "
+        in verdict(record)
+    )
+    assert tiles(record)[2].value == "–"
+
+
+def test_a_model_that_beats_a_constant_answer_is_praised_as_before(records):
+    record = records.plain()
+    for name in ("predecessor", "successor", "truncated"):
+        record[name]["beyond_constant"] = {**WEAK, "shown": True, "p": 0.001}
+    assert verdict(record) == verdict(records.plain())
+    assert tiles(record) == tiles(records.plain())
+
+
+def test_the_successors_own_training_is_the_cost(records):
+    record = records.plain() | {"seconds_by": {"predecessor": 40.0, "successor": 31.0, "truncated": 16.0}}
+    cost = tiles(record)[3]
+    assert (cost.value, cost.note) == (
+        "31 s",
+        "of training the successor, 200 steps, 9 without a slot; predecessor 40 s, truncated 16 s",
+    )
+    record["seconds_by"] = {"successor": 31.0}
+    assert tiles(record)[3].note == "of training the successor, 200 steps, 9 without a slot"
+
+
 def test_a_whole_model_is_not_called_a_successor(records):
     record = {**records.plain(), "model": records.plain()["predecessor"]}
     del record["successor"], record["predecessor"], record["truncated"]
     assert verdict(record) == "The model has an accuracy of 0.7980 on dev."
     assert [one.name for one in tiles(record)] == ["score", "size", "cost"]
+    record["model"] = {**record["model"], "beyond_constant": DEAD}
+    assert verdict(record) == (
+        "The model has an accuracy of 0.7980 on dev; it answers only 'negative': train it longer (predecessor.training.epochs) "
+        "or with another predecessor.training.learning_rate."
+    )
+    assert tiles(record)[0].note == "accuracy, answers only 'negative'"

@@ -6,6 +6,7 @@ from rich.table import Table
 from plankwise.core.plan import Slot
 from plankwise.estimate.phases import duration
 from plankwise.record import SCORE, Shown
+from plankwise.report.remarks import held_back_remark, remarks, show_retained, training_time
 from plankwise.report.text import MODELS, count, number
 
 
@@ -17,12 +18,15 @@ def show_results(record: dict, console: Console) -> None:
         if name in record:
             model = record[name]
             retained = model.get("retained", 1)
-            table.add_row(name, *_cells(record, model), "" if retained is None else f"{retained:.1%}", *_times(model))
+            kept = "" if retained is None else show_retained(model, retained)
+            table.add_row(name, *_cells(record, model), kept, *_times(model))
     console.print(table)
+    _show_remarks(record, console)
     if record["made_head"]:
         console.print("the predecessor's head was made here: it had none for this task")
-    steps, skipped, seconds = record["steps"], record["skipped_steps"], record["seconds"]
-    console.print(f"{steps} steps, {skipped} of them skipped: no slot was replaced; {seconds:.0f} s of training in all")
+    steps, skipped = record["steps"], record["skipped_steps"]
+    console.print(f"{steps} steps, {skipped} of them skipped: no slot was replaced")
+    console.print(f"training: {training_time(record)}")
     console.print(f"successor: {record['successor']['path']}", soft_wrap=True)
 
 
@@ -33,8 +37,16 @@ def show_finetuned(record: dict, console: Console) -> None:
     latency, _ = _times(record["model"])
     table.add_row("model", *_cells(record, record["model"]), f"{record['seconds_to_best']:.0f} s", latency)
     console.print(table)
+    _show_remarks(record, console)
     console.print(f"{record['steps']} steps, {record['seconds']:.0f} s of training in all")
     console.print(f"model: {record['model']['path']}", soft_wrap=True)
+
+
+def _show_remarks(record: dict, console: Console) -> None:
+    for line in remarks(record):
+        console.print(line, soft_wrap=True)
+    if told := held_back_remark(record.get("successor") or record["model"]):
+        console.print(told, soft_wrap=True)
 
 
 def show_plan(found: dict, console: Console) -> None:

@@ -28,6 +28,7 @@ def command(
     from plankwise.cli._console import open_console
     from plankwise.cli._models import config_for
     from plankwise.files import write_text
+    from plankwise.report.remarks import constant_claim
     from plankwise.run.inference import evaluate
 
     console = open_console()
@@ -36,8 +37,11 @@ def command(
     table.add_column("metric")
     table.add_column("value", justify="right")
     for name, value in metrics.items():
-        table.add_row(name, f"{value:.4f}")
+        if name != "beyond_constant":
+            table.add_row(name, f"{value:.4f}")
     console.print(model, soft_wrap=True)
     console.print(table)
+    if claim := constant_claim(metrics):
+        console.print(f"the model {claim}: train it longer, cut less, or try another learning rate", soft_wrap=True)
     if out is not None:
         write_text(out, json.dumps(metrics, indent=2))

@@ -64,7 +64,8 @@ def _show(inputs: "list[PageInput]", console: "Console") -> None:
 
 
 def _show_run(record: dict, console: "Console") -> None:
-    from plankwise.report.text import MODELS, count, number, share, times
+    from plankwise.report.remarks import show_retained
+    from plankwise.report.text import MODELS, count, number, times
     from plankwise.report.verdict import score_name, show_score, tiles, verdict
 
     console.print(verdict(record))
@@ -75,7 +76,7 @@ def _show_run(record: dict, console: "Console") -> None:
             count(record[name].get("parameters")),
             f"{number(record[name].get('size_mb'), 1)} MB",
             show_score(record, record[name]),
-            share(record[name].get("retained", 1.0 if name == "predecessor" else None)),
+            show_retained(record[name], record[name].get("retained", 1.0 if name == "predecessor" else None)),
             f"{number(record[name].get('latency_ms'), 2)} ms" if record[name].get("latency_ms") else "–",
             times(record[name].get("speedup")),
         )

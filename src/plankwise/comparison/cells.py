@@ -29,10 +29,16 @@ class GridCell:
     parameters: int | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     failure: str | None = None
+    beyond_constant: dict | None = None  # whether it knows more than one answer, as records have it
+    held_back: dict | None = None  # what the half of dev says that did not choose its checkpoint
     outputs: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)  # by dev set
 
     def to_json(self) -> dict:
         return asdict(replace(self, outputs={}))
+
+    def described(self) -> dict[str, Any]:
+        """What remarks are made of."""
+        return {"beyond_constant": self.beyond_constant, "held_back": self.held_back}
 
 
 def write_cell(folder: Path, cell: GridCell) -> None:
@@ -66,6 +72,8 @@ def find_cell(folder: Path, task: Task) -> GridCell | None:
             "delete it, or choose another --folder"
         )
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # killed just before this
+    if outputs and "beyond_constant" not in data:  # written by an earlier version
+        cell = replace(cell, beyond_constant=task.beyond_constant(outputs))
     return cell
 
 

@@ -23,6 +23,7 @@ from plankwise.errors import ConfigError, RunError
 from plankwise.evaluation.latency import measure_latency
 from plankwise.files import write_text
 from plankwise.record import describe_machine, read_record
+from plankwise.report.remarks import MARK, WHOLE_ADVICE, has_learnt_in_most, seeds_remark
 from plankwise.run import folders
 from plankwise.run.compress import compress
 from plankwise.run.finetune import finetune
@@ -54,6 +55,8 @@ class Setting:
     latency_ms: float | None
     speedup: float | None
     failures: dict[int, str]  # by seed
+    remark: str = ""  # of seeds that are not shown to know more than one answer
+    learnt: bool = True  # most seeds are
 
     @property
     def median(self) -> float | None:
@@ -187,6 +190,8 @@ def _summarise(
         latency_ms=latency.get(name),
         speedup=None,
         failures={seed: why for (setting, seed), why in failures.items() if setting == name},
+        remark=seeds_remark(models),
+        learnt=has_learnt_in_most(models),
     )
 
 
@@ -241,9 +246,15 @@ def show_settings(settings: Settings, console: Console) -> None:
         table.add_row(row.name, *_figures(row)[: len(_columns(settings))])
     console.print(_title(settings), soft_wrap=True)
     console.print(table)
-    for row in settings.rows:
-        for seed, why in row.failures.items():
-            console.print(f"{row.name}: seed {seed} failed: {why}", soft_wrap=True)
+    for line in _remarks(settings):
+        console.print(line, soft_wrap=True)
+
+
+def _remarks(settings: Settings) -> list[str]:
+    told = [f"{row.name}: {row.remark}; {WHOLE_ADVICE}" for row in settings.rows if row.remark]
+    return told + [
+        f"{row.name}: seed {seed} failed: {why}" for row in settings.rows for seed, why in row.failures.items()
+    ]
 
 
 def write_settings(settings: Settings, folder: Path) -> Path:
@@ -251,7 +262,7 @@ def write_settings(settings: Settings, folder: Path) -> Path:
     columns = _columns(settings)
     lines = [f"## {_title(settings)}", "", *markdown_head(["", *columns])]
     lines += [markdown_line([row.name, *_figures(row)[: len(columns)]]) for row in settings.rows]
-    lines += [f"- {row.name}: seed {seed} failed: {why}" for row in settings.rows for seed, why in row.failures.items()]
+    lines += [f"- {line}" for line in _remarks(settings)]
     write_text(folder / "table.md", "\n".join([*lines, "", f"{MEANING[0].upper()}{MEANING[1:]}.", ""]))
     write_text(folder / "table.json", json.dumps({**asdict(settings), "machine": describe_machine()}, indent=2))
     return folder / "table.md"
@@ -275,7 +286,7 @@ def _figures(row: Setting) -> list[str]:
         "" if row.perplexity is None else f"{row.perplexity:.2f}",
         show_score(row.median),
         show_score(max(row.scores) - min(row.scores)),
-        show_share(row.retained),
+        show_share(row.retained) + ("" if row.learnt or row.retained is None else MARK),
         f"{row.seconds_to_best:.0f} s",
         "" if row.speedup_of_tuning is None else f"{row.speedup_of_tuning:.2f}×",
         show_count(row.parameters),

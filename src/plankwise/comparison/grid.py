@@ -53,7 +53,7 @@ class TaskResult:
     name: str
     recipe: str
     task: Task
-    predecessor: dict[str, Any]  # path, score, metrics, parameters, seconds (None if given), latency_ms
+    predecessor: dict[str, Any]  # path, score, metrics, parameters, seconds (None if given), latency_ms, remarks' keys
     configs: dict[str, RunConfig]  # by label, with the first seed
     own_budget: frozenset[str]  # labels that train otherwise than the recipe says
     cells: list[GridCell]
@@ -272,7 +272,10 @@ def _measure_cell(label: str, run: Run, outcome: Outcome, path: Path) -> GridCel
     """What a successor gives as the run's runtime runs it; written, with the successor itself if it is the row's best."""
     model = run.open(str(path))
     outputs = dict(run.task.outputs(model))
-    metrics = run.task.score_outputs(outputs) if outputs else run.task.score(model)
+    if outputs:
+        metrics, beyond_constant = run.task.score_outputs(outputs), run.task.beyond_constant(outputs)
+    else:
+        metrics, beyond_constant = run.task.examine(model)
     cell = GridCell(
         label=label,
         seed=run.config.run.seed,
@@ -283,6 +286,8 @@ def _measure_cell(label: str, run: Run, outcome: Outcome, path: Path) -> GridCel
         seconds=outcome.seconds,
         parameters=count_parameters(outcome.successor),
         notes=outcome.notes,
+        beyond_constant=beyond_constant,
+        held_back=outcome.stage.held_back,
         outputs=outputs,
     )
     keep_best(run.folder, cell)
@@ -308,13 +313,16 @@ def _collect(layout: _Layout, ready: ReadyPredecessor, cells: list[GridCell], na
 def _measure_predecessor(layout: _Layout, ready: ReadyPredecessor, run: Run) -> tuple[dict[str, Any], dict[str, float]]:
     """What the table says of the predecessor, and the latencies of the rows."""
     model = run.open(ready.path)
-    metrics = run.task.score(model)
+    metrics, beyond_constant = run.task.examine(model)
     latency = _find_latency(layout, ready, run) if run.config.evaluation.latency else {}
     return {
         "path": ready.path,
         "score": metrics.pop("score"),
         "metrics": metrics,
         "parameters": count_parameters(ready.load() if model.module is None else model.module),
+        "beyond_constant": beyond_constant,
+        "held_back": list(ready.stages.values())[-1].held_back if ready.stages else None,
+        "ignored_guards": ready.ignored_guards,
         "seconds": sum(stage.seconds for stage in ready.stages.values()) if ready.stages else None,
         "latency_ms": latency.pop(PREDECESSOR, None),
     }, latency

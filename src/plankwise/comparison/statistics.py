@@ -3,7 +3,7 @@
 The test is approximate randomisation: were two rows alike, their outputs on any one dev example could be exchanged.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
@@ -36,10 +36,22 @@ def summarise(scores: Sequence[float], seconds: Sequence[float], retained: Calla
     return Summary(middle, max(scores) - min(scores), max(scores), retained(middle), fmean(seconds))
 
 
-def choose_baseline(medians: Mapping[str, float], methods: Mapping[str, str]) -> str | None:
-    """The row with the highest median among those of other methods than replacing; among all if there is none."""
-    others = [label for label in medians if methods[label] != OURS]
-    return max(others or medians, key=medians.__getitem__, default=None)
+def choose_baselines(
+    medians: Mapping[str, float], methods: Mapping[str, str], learnt: Collection[str] | None = None
+) -> list[str]:
+    """The rows with the highest median among those of other methods than replacing; among all if there is none.
+
+    Several if they tie. Rows that have not `learnt` the task are left out, unless all are such.
+    """
+    known = [label for label in medians if learnt is None or label in learnt] or list(medians)
+    candidates = [label for label in known if methods[label] != OURS] or known
+    highest = max((medians[label] for label in candidates), default=0.0)
+    return [label for label in candidates if medians[label] >= highest - TOLERANCE]
+
+
+def rank(medians: Mapping[str, float]) -> dict[str, int]:
+    """Each row's place by its median, from 1; equals share a place, and as many places after it are left out."""
+    return {label: 1 + sum(other > own + TOLERANCE for other in medians.values()) for label, own in medians.items()}
 
 
 @dataclass(frozen=True)

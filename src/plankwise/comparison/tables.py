@@ -15,21 +15,35 @@ from plankwise.comparison.grid import PREDECESSOR, TaskResult
 from plankwise.comparison.statistics import (
     Comparison,
     Summary,
-    choose_baseline,
+    choose_baselines,
     compare_with_baseline,
     macro,
+    rank,
     summarise,
 )
 from plankwise.evaluation.metrics import retained
 from plankwise.files import write_text
 from plankwise.record import describe_machine
+from plankwise.report.remarks import (
+    ADVICE,
+    MARK,
+    NO_ROW,
+    constant_remark,
+    guard_remarks,
+    has_learnt,
+    has_learnt_in_most,
+    held_back_median,
+    held_back_note,
+    seeds_remark,
+)
 from plankwise.task_kinds import Answers
 
 WIDTH = 100
 COLUMNS = ("median", "spread", "best", "retained", "seconds", "params", "latency", "speed-up")
 MEANING = (
     "median, spread (highest less lowest) and best are over the seeds; retained is the median's share of the predecessor's "
-    "score; seconds are of training, mean over the seeds; p is of a paired randomisation test over the dev examples, "
+    "score; seconds are of the row's own training, without the predecessor's, mean over the seeds; p is of a paired "
+    "randomisation test over the dev examples, "
     "Holm-corrected over the rows of a table"
 )
 
@@ -47,6 +61,10 @@ class Row:
     comparison: Comparison | None = None
     own_budget: bool = False
     failure: str = ""  # which seeds failed, and why
+    remark: str = ""  # of seeds that are not shown to know more than one answer
+    learnt: bool = True  # most seeds are
+    held_back: float | None = None  # median of the score on a half of dev that did not choose the checkpoint
+    rank: int | None = None  # by the median, among rows that have learnt the task; equals share one
 
     @property
     def name(self) -> str:
@@ -58,6 +76,16 @@ class TaskTable:
     task: TaskResult
     rows: list[Row]  # the predecessor first
     baseline: str | None
+
+    @property
+    def notes(self) -> list[str]:
+        """What has to be said below the table."""
+        rows = [row for row in self.rows if row.label != PREDECESSOR and row.summary is not None]
+        dead = [row.label for row in rows if not row.learnt]
+        told = [f"{NO_ROW if len(dead) == len(rows) else ', '.join(dead)}: {ADVICE}"] if dead else []
+        told += guard_remarks(self.task.predecessor.get("ignored_guards") or {})
+        note = held_back_note([(row.label, row.held_back) for row in self.rows])
+        return [*told, note] if note else told
 
     @property
     def title(self) -> str:
@@ -75,15 +103,24 @@ def tabulate(task: TaskResult) -> TaskTable:
         if cells
     }
     methods = {label: config.method.name for label, config in task.configs.items()}
-    baseline = choose_baseline({label: summary.median for label, summary in summaries.items()}, methods)
+    models = {label: [cell.described() for cell in cells] for label, cells in good.items()}
+    learnt = [label for label in summaries if has_learnt_in_most(models[label])]
+    medians = {label: summary.median for label, summary in summaries.items()}
+    best = choose_baselines(medians, methods, learnt)
+    baseline = best[0] if best else None
+    ranks = rank({label: medians[label] for label in learnt})
     outputs = {label: {cell.seed: cell.outputs for cell in good[label]} for label in summaries}
     compared = {} if baseline is None else compare_with_baseline(task.task, outputs, baseline)
 
     def row(label: str) -> Row:
-        failed = _failures(task.cells_of(label))
+        failed, remark = _failures(task.cells_of(label)), seeds_remark(models[label])
         verdict = compared[label].verdict if label in compared else _not_compared(outputs, label, baseline)
-        if label == baseline:
+        if label in best:
+            others = [other for other in best if other != label]
             verdict = "best baseline" if methods[label] != "replacing" else "highest median"
+            verdict += f", tied with {' and '.join(others)}" if others else ""
+        if remark:
+            verdict = f"{verdict}; {remark}" if label in learnt else remark
         return Row(
             label,
             summaries.get(label),
@@ -94,6 +131,10 @@ def tabulate(task: TaskResult) -> TaskTable:
             compared.get(label),
             label in task.own_budget,
             failed,
+            remark,
+            label in learnt or label not in summaries,
+            held_back_median(models[label]),
+            ranks.get(label),
         )
 
     return TaskTable(task, [_predecessor_row(task), *map(row, task.configs)], baseline)
@@ -110,7 +151,18 @@ def _predecessor_row(task: TaskResult) -> Row:
     value = before["score"]
     summary = Summary(value, 0.0, value, task.retained(value), before["seconds"])
     latency = before["latency_ms"]
-    return Row(PREDECESSOR, summary, before["parameters"], latency, _speedup(task, latency), "")
+    remark = constant_remark(before)
+    return Row(
+        PREDECESSOR,
+        summary,
+        before["parameters"],
+        latency,
+        _speedup(task, latency),
+        remark,
+        remark=remark,
+        learnt=has_learnt(before),
+        held_back=held_back_median([before]),
+    )
 
 
 def _speedup(task: TaskResult, latency_ms: float | None) -> float | None:
@@ -167,6 +219,8 @@ def show_tables(tables: Sequence[TaskTable], console: Console) -> None:
                 console.print(f"{row.label}: {row.verdict}", soft_wrap=True)
             if row.failure:
                 console.print(f"{row.label}: {row.failure}", soft_wrap=True)
+        for note in table.notes:
+            console.print(note, soft_wrap=True)
         console.print()
     if len(tables) > 1:
         console.print(_macro_title(tables))
@@ -201,7 +255,7 @@ def _figures(row: Row) -> list[str]:
         show_score(summary.median),
         "" if before else show_score(summary.spread),
         "" if before else show_score(summary.best),
-        show_share(summary.retained),
+        show_share(summary.retained) + ("" if row.learnt or summary.retained is None else MARK),
         "" if summary.seconds is None else f"{summary.seconds:.0f}",
         show_count(row.parameters),
         "" if row.latency_ms is None else f"{row.latency_ms:.2f}",
@@ -237,8 +291,9 @@ def _markdown(tables: Sequence[TaskTable]) -> str:
         columns = _columns(table.task)
         lines += [f"## {_cell(table.title)}", "", *markdown_head(["", *columns, "verdict"])]
         lines += [markdown_line([row.name, *_figures(row)[: len(columns)], row.verdict]) for row in table.rows]
-        lines += ["", *(f"- {_cell(row.label)}: {_cell(row.failure)}" for row in table.rows if row.failure)]
-        lines += [""] if any(row.failure for row in table.rows) else []
+        below = [f"- {_cell(row.label)}: {_cell(row.failure)}" for row in table.rows if row.failure]
+        below += [f"- {_cell(note)}" for note in table.notes]
+        lines += ["", *below, ""] if below else [""]
     if len(tables) > 1:
         lines += [f"## {_macro_title(tables)}", "", *markdown_head(["", "macro", "retained"])]
         lines += [
@@ -288,6 +343,10 @@ def _plain(row: Row) -> dict:
         "verdict": row.verdict,
         "own_budget": row.own_budget,
         "failure": row.failure,
+        "remark": row.remark,
+        "learnt": row.learnt,
+        "held_back": row.held_back,
+        "rank": row.rank,
     }
 
 
@@ -301,6 +360,7 @@ def _json(tables: Sequence[TaskTable]) -> dict:
             "baseline": table.baseline,
             "latency_batch": table.task.latency_batch,
             "rows": [_plain(row) for row in table.rows],
+            "notes": table.notes,
             "cells": [cell.to_json() for cell in table.task.cells],
             "configs": {label: config.model_dump(mode="json") for label, config in table.task.configs.items()},
         }

@@ -4,6 +4,7 @@ from plankwise.record import Shown
 from plankwise.report._html import Column, paragraph, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, Chart, Charts, HeatMap, Lines, Series
+from plankwise.report.remarks import held_back_remark
 from plankwise.report.text import cut, fixed, is_number, number, share
 
 STEPS = Axis("training step", low=0)
@@ -109,7 +110,8 @@ def _remarks(record: dict) -> str:
     for name, stage in record.get("stages", {}).items():
         if is_number(stage.get("best_score")):
             best = f"best {number(stage['best_score'])} at step {stage.get('best_step')}"
-            told.append(f"{name}: {stage.get('steps'):,} steps, {stage.get('seconds', 0):.0f} s, {best}")
+            held_back = f" ({told_apart})" if (told_apart := held_back_remark(stage)) else ""
+            told.append(f"{name}: {stage.get('steps'):,} steps, {stage.get('seconds', 0):.0f} s, {best}{held_back}")
     if "rises" in record:
         told.append(f"the rate rose at steps {', '.join(map(str, record['rises'])) or 'none'}")
     return paragraph("; ".join(told) + ".", "note") if told else ""

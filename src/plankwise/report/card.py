@@ -6,7 +6,8 @@ from pathlib import Path
 
 from plankwise.files import write_text
 from plankwise.record import Shown
-from plankwise.report.text import MODELS, as_markdown, count, is_number, number, share, times
+from plankwise.report.remarks import MARK, guard_remarks, has_learnt, held_back_remark, remarks, show_retained
+from plankwise.report.text import MODELS, as_markdown, count, is_number, number, times
 from plankwise.report.verdict import score_name, show_score, verdict
 
 FILE = "README.md"
@@ -121,10 +122,16 @@ def _table(record: dict) -> str:
             model = record[name]
             kept = model.get("retained", 1.0 if name == "predecessor" else None)
             cells = [name, count(model.get("parameters")), f"{number(model.get('size_mb'), 1)} MB"]
-            cells += [show_score(record, model), share(kept), times(model.get("speedup"))]
+            cells += [show_score(record, model), _cell(show_retained(model, kept)), times(model.get("speedup"))]
             lines.append(f"| {' | '.join(cells)} |")
     note = "\n\ntruncated: the predecessor's lower blocks alone, trained as long." if "truncated" in record else ""
+    if any(not has_learnt(record[name]) for name in MODELS if name in record):
+        note += f"\n\n{as_markdown(MARK)} {as_markdown('; '.join(remarks({**record, 'ignored_guards': {}})))}."
     return "\n".join(lines) + note
+
+
+def _cell(text: str) -> str:
+    return text.replace(MARK, as_markdown(MARK))
 
 
 def _loading(record: dict) -> str:
@@ -144,6 +151,11 @@ def _limits(record: dict) -> str:
         f"- The scores are from one run with one seed on{size} {Shown.of(record).unit} that also chose the best checkpoint; "
         "other data may give others.",
         "- Whatever the predecessor gets wrong, and whatever its training texts were biased towards, the successor inherits.",
+    ]
+    if held_back := held_back_remark(record.get("successor") or record["model"]):
+        lines.append(f"- {held_back[0].upper()}{held_back[1:]}.")
+    lines += [
+        f"- {as_markdown(told[0].upper() + told[1:])}." for told in guard_remarks(record.get("ignored_guards") or {})
     ]
     length = record.get("config", {}).get("training", {}).get("max_length")
     if length:

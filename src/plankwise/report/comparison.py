@@ -11,6 +11,7 @@ from plankwise.record import Shown
 from plankwise.report._html import Column, TableCell, paragraph, section, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import TONES, Axis, BarChart, Bars, Chart, Charts, Dot, Lines, Point, Scatter, Series
+from plankwise.report.remarks import NO_ROW, constant_remark, has_learnt, own_seconds
 from plankwise.report.sections import method_of
 from plankwise.report.text import count, fixed, is_number, number, share, times
 from plankwise.report.verdict import speedup_of
@@ -58,7 +59,9 @@ def summarise_runs(runs: Runs) -> list[dict[str, Any]]:
                 "retained": record.get("retained"),
                 "parameters": model.get("parameters"),
                 "speedup": speedup_of(record)[0] if "successor" in record else None,
-                "seconds": record.get("seconds"),
+                "seconds": own_seconds(record),
+                "remark": constant_remark(model),
+                "learnt": has_learnt(model) and has_learnt(record.get("predecessor", {})),
                 "seed": record.get("seed"),
             }
         )
@@ -80,7 +83,9 @@ def show_runs(runs: Runs) -> str:
 
 def runs_verdict(rows: list[dict[str, Any]]) -> str:
     """Which run kept the most, and which was fastest; across tasks only shares can be compared."""
-    kept = [row for row in rows if is_number(row["retained"])]
+    kept = [row for row in rows if is_number(row["retained"]) and row["learnt"]]
+    if not kept and any(row["remark"] for row in rows):
+        return f"{len(rows)} runs; none of them is shown to have kept anything that was learnt."
     if not kept:
         return f"{len(rows)} runs; none of them says what was kept."
     best = max(kept, key=lambda row: row["retained"])
@@ -160,6 +165,9 @@ def _study_verdict(task: dict) -> str:
     known = [arm for arm in task["arms"] if is_number(arm.get("median"))]
     if not known:
         return f"On {task['task']} no arm has a score."
+    known = [arm for arm in known if arm.get("learnt", True)]
+    if not known:
+        return f"On {task['task']} no arm is shown to have learnt the task."
     best = max(known, key=lambda arm: arm["median"])
     told = f"On {task['task']}, {best['name']} has the highest median {task['metric']}: {number(best['median'])}"
     baseline = task.get("baseline") or {}
@@ -181,7 +189,7 @@ def _task(task: dict) -> str:
     ]
     failures = "".join(
         paragraph(f"{row['label']}: {row['failure']}", "note") for row in task["rows"] if row.get("failure")
-    )
+    ) + "".join(paragraph(note, "note") for note in task.get("notes") or [])
     metric = " and ".join(task["score"])
     seeds = len({one["seed"] for one in task.get("cells") or []})
     caption = f"{metric} on dev, {_seeds(seeds)}; p of a paired randomisation test, Holm-corrected"
@@ -201,6 +209,9 @@ def comparison_verdict(task: dict) -> str:
     rows = [row for row in task["rows"] if row["label"] != "predecessor" and is_number(row.get("median"))]
     if not rows:
         return f"On {task['name']} no row has a score."
+    rows = [row for row in rows if row.get("learnt", True)]
+    if not rows:
+        return f"On {task['name']} {NO_ROW}."
     best = max(rows, key=lambda row: row["median"])
     kept = f", {share(best['retained'])} of the predecessor's" if is_number(best.get("retained")) else ""
     told = f"On {task['name']}, {best['label']} has the highest median: {number(best['median'])}{kept}"

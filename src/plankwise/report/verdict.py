@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from plankwise.record import Shown
+from plankwise.report.remarks import constant_claim, constant_remark, has_learnt, own_seconds, training_time, what_to_do
 from plankwise.report.text import MISSING, count, duration, is_number, number, share, times
 
 LEVEL = 0.005  # ratios this near to one are called equal
@@ -40,22 +41,30 @@ def speedup_of(record: dict) -> tuple[float | None, str]:
 
 
 def verdict(record: dict) -> str:
-    """The result in one sentence; says so if the successor does not beat the truncated model, or was not timed."""
+    """The result in one sentence; says so if the successor does not beat the truncated model, or was not timed.
+
+    A model that is not shown to beat a constant answer is called that first, with what to do.
+    """
     if "successor" not in record:
         model = record["model"]
-        return f"The model has {_with_article(score_name(record))} of {show_score(record, model)} on dev."
+        told = f"The model has {_with_article(score_name(record))} of {show_score(record, model)} on dev"
+        return f"{told}." if has_learnt(model) else f"{told}; it {constant_claim(model)}: {what_to_do('model')}."
+    after = record["successor"]
+    first = "" if has_learnt(after) else f"The successor {constant_claim(after)}: {what_to_do('successor')}. "
     claims = [f"is {' and '.join(made)}"] if (made := [*_smaller(record), *_faster(record)]) else []
     untimed = "" if speedup_of(record)[0] else "; its speed was not measured"
-    return f"The successor {' and '.join([*claims, _kept(record)])}{_beside_truncated(record)}{untimed}."
+    beside = f"{_beside_predecessor(record)}{_beside_truncated(record)}{untimed}"
+    return f"{first}{'It' if first else 'The successor'} {' and '.join([*claims, _kept(record)])}{beside}."
 
 
 def tiles(record: dict) -> list[Tile]:
     """Smaller, faster, kept, cost: what the top of the page shows; a record of a whole model has score, size and cost."""
-    cost = Tile("cost", duration(record.get("seconds")), _steps(record))
+    cost = Tile("cost", duration(own_seconds(record)), _steps(record))
     if "successor" not in record:
         model = record["model"]
         size = Tile("size", count(model["parameters"]), f"parameters, {number(model.get('size_mb'), 1)} MB")
-        return [Tile("score", show_score(record, model), score_name(record)), size, cost]
+        note = "" if has_learnt(model) else f", {constant_remark(model)}"
+        return [Tile("score", show_score(record, model), f"{score_name(record)}{note}"), size, cost]
     before, after = record["predecessor"], record["successor"]
     ratio, batch = speedup_of(record)
     return [
@@ -65,13 +74,20 @@ def tiles(record: dict) -> list[Tile]:
             f"{count(before['parameters'])} → {count(after['parameters'])} parameters",
         ),
         Tile("faster", times(ratio) if ratio else MISSING, _time_note(record, batch) if ratio else "not measured"),
-        Tile(
-            "kept",
-            share(record.get("retained")),
-            f"{score_name(record)} {show_score(record, before)} → {show_score(record, after)}",
-        ),
+        _kept_tile(record),
         cost,
     ]
+
+
+def _kept_tile(record: dict) -> Tile:
+    """No share where predecessor or successor is not shown to beat a constant answer: then nothing that was learnt was kept."""
+    told = (
+        f"{score_name(record)} {show_score(record, record['predecessor'])} → {show_score(record, record['successor'])}"
+    )
+    for name in ("predecessor", "successor"):
+        if not has_learnt(record[name]):
+            return Tile("kept", MISSING, f"{name} {constant_remark(record[name])}; {told}")
+    return Tile("kept", share(record.get("retained")), told)
 
 
 def _with_article(name: str) -> str:
@@ -102,22 +118,32 @@ def _faster(record: dict) -> list[str]:
 def _kept(record: dict) -> str:
     before, after = record["predecessor"], record["successor"]
     named = f"has {_with_article(score_name(record))} of {show_score(record, after)}"
-    if Shown.of(record).lower_is_better:  # a share of such a figure tells a reader nothing
+    if Shown.of(record).lower_is_better or not (has_learnt(before) and has_learnt(after)):  # a share would tell nothing
         return f"{named}, the predecessor {show_score(record, before)}"
     return f"keeps {share(record['retained'])} of {score_name(record)}" if is_number(record.get("retained")) else named
 
 
+def _beside_predecessor(record: dict) -> str:
+    before = record["predecessor"]
+    return "" if has_learnt(before) else f"; the predecessor itself {constant_claim(before)}"
+
+
 def _beside_truncated(record: dict) -> str:
+    """How the truncated model stands to the successor; scores within the sampling error of each other are a tie."""
     if "truncated" not in record:
         return ""
+    if not has_learnt(record["truncated"]):
+        return f"; a truncated model trained as long {constant_claim(record['truncated'])}"
     shown, truncated = Shown.of(record), record["truncated"]
     in_shares = is_number(truncated.get("retained")) and not shown.lower_is_better
     reached = f"keeps {share(truncated['retained'])}" if in_shares else f"has {show_score(record, truncated)}"
     ours, theirs = shown.value(record["successor"]), shown.value(truncated)
     if is_number(ours) and is_number(theirs):
-        if ours >= theirs if shown.lower_is_better else ours <= theirs:
+        doubt = "" if ours == theirs else _doubt(record, ours, theirs)
+        if ours == theirs or doubt:
+            return f"; no difference is shown between it and a truncated model trained as long, which {reached}{doubt}"
+        if ours > theirs if shown.lower_is_better else ours < theirs:
             return f"; it does not beat the truncated model, which, trained as long, {reached}"
-        return f"; a truncated model trained as long {reached}{_doubt(record, ours, theirs)}"
     return f"; a truncated model trained as long {reached}"
 
 
@@ -144,5 +170,7 @@ def _time_note(record: dict, batch: str) -> str:
 
 def _steps(record: dict) -> str:
     skipped = record.get("skipped_steps") or 0
-    told = f"of training, {record.get('steps', 0):,} steps"
-    return f"{told}, {skipped:,} without a slot" if skipped else told
+    apart = "successor" in (record.get("seconds_by") or {})
+    told = f"of training{' the successor' if apart else ''}, {record.get('steps', 0):,} steps"
+    told = f"{told}, {skipped:,} without a slot" if skipped else told
+    return f"{told}; {training_time(record, without='successor')}" if apart and len(record["seconds_by"]) > 1 else told

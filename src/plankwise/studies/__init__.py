@@ -78,6 +78,7 @@ class Point:
     score: float | None
     failure: str = ""
     idle_share: float = 0.0  # of the steps: no slot was drawn, so nothing was trained
+    beyond_constant: dict | None = None  # whether the model knows more than one answer, as records have it
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,10 @@ class Measured:
         """None if every seed failed."""
         scores = self.scores(arm)
         return statistics.median(scores) if scores else None
+
+    def described(self, arm: Arm) -> list[dict]:
+        """What remarks on the arm's seeds are made of."""
+        return [{"beyond_constant": point.beyond_constant} for point in self.points_of(arm) if point.score is not None]
 
     @property
     def failures(self) -> list[Point]:

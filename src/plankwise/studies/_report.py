@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from plankwise.files import write_text
+from plankwise.report.remarks import ADVICE, has_learnt_in_most, seeds_remark
 from plankwise.report.text import as_markdown
 from plankwise.studies import Arm, Measured, Published, StudyRequest
 
@@ -35,7 +36,7 @@ def to_json(measured: Measured) -> dict[str, Any]:
         "metric": measured.metric,
         "baseline": {"name": measured.baseline_name, "score": measured.baseline},
         "arms": [_arm_to_json(measured, arm) for arm in measured.arms],
-        "notes": measured.notes,
+        "notes": [*measured.notes, *_constant_remarks(measured)],
     }
 
 
@@ -133,7 +134,13 @@ def _remarks(measured: Measured) -> list[str]:
     if _any_idle(measured):
         lines.append("idle steps: no slot was drawn, so nothing was trained")
     failed = [f"failed: {_name(p.arm)}, seed {p.seed}: {p.failure}" for p in measured.failures]
-    return [*lines, *measured.notes, *failed]
+    return [*lines, *measured.notes, *_constant_remarks(measured), *failed]
+
+
+def _constant_remarks(measured: Measured) -> list[str]:
+    """A line for each arm with seeds that are not shown to know more than one answer."""
+    found = {arm: seeds_remark(measured.described(arm)) for arm in measured.arms}
+    return [f"{_name(arm)}: {remark}; {ADVICE}" for arm, remark in found.items() if remark]
 
 
 def _name(arm: Arm) -> str:
@@ -157,12 +164,15 @@ def _arm_to_json(measured: Measured, arm: Arm) -> dict[str, Any]:
         "overrides": list(arm.overrides),
         "median": middle,
         "difference": middle - measured.baseline if known else None,  # type: ignore[operator]
+        "remark": seeds_remark(measured.described(arm)),
+        "learnt": has_learnt_in_most(measured.described(arm)),
         "cells": [
             {
                 "seed": point.seed,
                 "score": point.score,
                 "idle_share": point.idle_share,
                 "failure": point.failure or None,
+                "beyond_constant": point.beyond_constant,
             }
             for point in measured.points_of(arm)
         ],

@@ -34,7 +34,14 @@ def _measure(trial: Trial, request: StudyRequest) -> Measured:
     (result,) = run_grid([trial.recipe], variants, request.seeds, request.folder, request.console)
     arms = {arm.label: arm for arm in trial.arms}
     points = [
-        Point(arms[cell.label], cell.seed, cell.score, cell.failure or "", cell.skipped_steps / max(1, cell.steps))
+        Point(
+            arms[cell.label],
+            cell.seed,
+            cell.score,
+            cell.failure or "",
+            cell.skipped_steps / max(1, cell.steps),
+            cell.beyond_constant,
+        )
         for cell in result.cells
     ]
     return Measured(trial.name, " and ".join(result.score_names), trial.arms, points, result.predecessor["score"])

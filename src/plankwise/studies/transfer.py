@@ -23,6 +23,7 @@ from plankwise.models.plans import make_plan, try_plan
 from plankwise.models.saving import save
 from plankwise.run.inputs import Run, read_run
 from plankwise.run.sharing import ReadyPredecessor, train_successor
+from plankwise.runtimes.torch import TorchPredictor
 from plankwise.studies import Arm, Axis, Measured, Point, Published, StudyRequest, Trial
 from plankwise.studies._choices import choose
 from plankwise.studies._trials import attempt, check_folders, configure, keep, make_base, outline
@@ -134,7 +135,10 @@ def _measure(trial: Trial, runs: Configs, failures: dict[tuple[str, int], str], 
         if not failure:
             console.print(f"{trial.name}: {name}, seed {seed}")
             record, failure = attempt(partial(keep, own, partial(finetune, own, run)))
-        points.append(Point(arms[name], seed, record and record["score"], failure))
+        found = record or {}
+        points.append(
+            Point(arms[name], seed, found.get("score"), failure, beyond_constant=found.get("beyond_constant"))
+        )
     found = Measured(trial.name, " and ".join(run.task.score_names), trial.arms, points, None, ORIGINAL)
     return replace(found, baseline=found.median(arms[ORIGINAL])) if ORIGINAL in arms else found
 
@@ -145,4 +149,5 @@ def finetune(config: RunConfig, shared: Run) -> dict:
     set_seed(config.run.seed)  # the head's weights too
     model = run.load(config.predecessor.path)
     result = run.stage("transfer", config.predecessor.training).run(model, reads_first_token=True)
-    return {"score": result.best_score}
+    _, found = run.context.on_main(lambda: run.task.examine(TorchPredictor(model)))
+    return {"score": result.best_score, "beyond_constant": found}
