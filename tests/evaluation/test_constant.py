@@ -5,12 +5,14 @@ from hypothesis import strategies as st
 
 from plankwise.evaluation.constant import (
     beyond_constant,
+    beyond_unigrams,
     choose_constant,
     correlation_test,
     randomisation_test,
     rank_test,
     sign_test,
 )
+from plankwise.evaluation.perplexity import SequenceLosses
 
 LABELS = ("negative", "positive")
 WORDS = ("fine", "great", "lovely", "superb", "dull", "weak", "awful", "boring")
@@ -138,3 +140,13 @@ def task_of_two_sets(make_scorer):
     scorer.labels = lambda: labels
     outputs = {name: np.eye(2)[own] for name, own in labels.items()}
     return scorer, outputs, pa.table({"label": [0, 0, 1]})
+
+
+@pytest.mark.parametrize(("better", "p", "shown"), [(5, 1 / 32, True), (4, 6 / 32, False), (0, 1.0, False)])
+def test_a_language_model_is_tested_against_the_frequencies_of_tokens_sequence_by_sequence(better, p, shown):
+    tokens, unigrams = np.full(5, 10), np.full(5, 20.0)
+    losses = np.where(np.arange(5) < better, 10.0, 21.0)
+    said = beyond_unigrams(SequenceLosses(losses, tokens), SequenceLosses(unigrams, tokens))
+    assert (said["p"], said["shown"]) == (p, shown)
+    assert said["constant_score"] == pytest.approx(np.exp(-2))
+    assert said["constant_shown"] == "perplexity 7.39"

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from transformers import (
@@ -20,7 +21,7 @@ from transformers import (
 
 from plankwise.data.masking import IGNORED, PAIR
 from plankwise.errors import RunError
-from plankwise.evaluation.perplexity import language_loss, measure_perplexity, perplexity
+from plankwise.evaluation.perplexity import language_loss, measure_perplexity, perplexity, unigram_losses
 from plankwise.runtimes.torch import TorchPredictor
 
 SIZES = {"vocab_size": 12, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
@@ -57,7 +58,7 @@ def answering(shares):
 def test_perplexity_is_e_to_the_mean_loss_over_the_predicted_tokens_worked_out_by_hand():
     shares = [0.05] * 12
     shares[5], shares[6] = 0.2, 0.3
-    found = measure_perplexity(TorchPredictor(answering(shares)), [make_batch()], "mlm")
+    found = measure_perplexity(TorchPredictor(answering(shares)), [make_batch()], "mlm").metrics()
     mean = -(math.log(0.3) + math.log(0.2) + math.log(0.3)) / 3
     assert found["loss"] == pytest.approx(mean, abs=1e-6)
     assert found["perplexity"] == pytest.approx((1 / (0.3 * 0.2 * 0.3)) ** (1 / 3), rel=1e-6)
@@ -65,7 +66,7 @@ def test_perplexity_is_e_to_the_mean_loss_over_the_predicted_tokens_worked_out_b
 
 
 def test_a_model_that_knows_nothing_has_the_vocabulary_as_its_perplexity():
-    assert measure_perplexity(TorchPredictor(answering([1 / 12] * 12)), [make_batch()], "mlm")[
+    assert measure_perplexity(TorchPredictor(answering([1 / 12] * 12)), [make_batch()], "mlm").metrics()[
         "perplexity"
     ] == pytest.approx(12)
 
@@ -75,8 +76,8 @@ def test_tokens_count_alike_whatever_batch_they_are_in():
     model = BertForMaskedLM(BertConfig(**SIZES))
     whole = make_batch()
     rows = [BatchEncoding({name: value[index : index + 1] for name, value in whole.items()}) for index in range(2)]
-    assert measure_perplexity(TorchPredictor(model), rows, "mlm")["loss"] == pytest.approx(
-        measure_perplexity(TorchPredictor(model), [whole], "mlm")["loss"], abs=1e-6
+    assert measure_perplexity(TorchPredictor(model), rows, "mlm").metrics()["loss"] == pytest.approx(
+        measure_perplexity(TorchPredictor(model), [whole], "mlm").metrics()["loss"], abs=1e-6
     )
 
 
@@ -105,7 +106,7 @@ def test_pairs_add_their_own_loss_and_accuracy():
     batch = make_batch(pairs=True)
     own = model(**batch).loss
     assert language_loss("mlm+nsp")(model, dict(batch), torch.arange(2)).item() == pytest.approx(own.item(), rel=1e-5)
-    found = measure_perplexity(TorchPredictor(model), [batch], "mlm+nsp")
+    found = measure_perplexity(TorchPredictor(model), [batch], "mlm+nsp").metrics()
     assert found["pair_accuracy"] in (0.0, 0.5, 1.0)
     guesses = model(**{k: v for k, v in batch.items() if k not in ("labels", PAIR)}).seq_relationship_logits.argmax(-1)
     assert found["pair_accuracy"] == (guesses == batch[PAIR]).float().mean().item()
@@ -117,15 +118,41 @@ def test_a_causal_models_perplexity_is_e_to_its_own_loss():
     ids = torch.tensor([[1, 5, 4, 7, 3]])
     batch = BatchEncoding({"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids})
     own = model(**batch).loss.item()
-    assert measure_perplexity(TorchPredictor(model), [batch], "clm")["perplexity"] == pytest.approx(
+    assert measure_perplexity(TorchPredictor(model), [batch], "clm").metrics()["perplexity"] == pytest.approx(
         math.exp(own), rel=1e-5
     )
 
 
 def test_a_loss_that_is_no_number_is_an_error():
     with pytest.raises(RunError, match="held-out text is nan"):
-        measure_perplexity(TorchPredictor(answering([float("nan")] * 12)), [make_batch()], "mlm")
+        measure_perplexity(TorchPredictor(answering([float("nan")] * 12)), [make_batch()], "mlm").metrics()
 
 
 def test_a_loss_too_large_for_its_power_is_infinite_perplexity():
     assert perplexity(1000.0) == math.inf
+
+
+@pytest.mark.parametrize("objective", ["mlm", "clm"])
+def test_losses_are_told_apart_by_sequence(objective):
+    torch.manual_seed(0)
+    model = BertForMaskedLM(BertConfig(**SIZES))
+    whole = make_batch()
+    if objective == "clm":
+        whole["labels"] = torch.where(whole["attention_mask"] == 1, whole["input_ids"], IGNORED)
+    rows = [BatchEncoding({name: value[index : index + 1] for name, value in whole.items()}) for index in range(2)]
+    found = measure_perplexity(TorchPredictor(model), [whole], objective)
+    alone = [measure_perplexity(TorchPredictor(model), [row], objective) for row in rows]
+    assert (
+        found.tokens.tolist() == [int(one.tokens.sum()) for one in alone] == ([1, 2] if objective == "mlm" else [4, 3])
+    )
+    assert found.losses.tolist() == pytest.approx([float(one.losses.sum()) for one in alone], abs=1e-5)
+    assert found.score_of(np.array([True, False])) == pytest.approx(alone[0].metrics()["score"], rel=1e-5)
+
+
+def test_the_frequencies_of_the_predicted_tokens_are_the_best_answer_that_reads_nothing():
+    found = unigram_losses(lambda: [make_batch()], "mlm")  # 6; 5 and 6
+    assert found.losses.tolist() == pytest.approx([math.log(3 / 2), math.log(3) + math.log(3 / 2)])
+    shares = [1e-9] * 12
+    shares[5], shares[6] = 1 / 3, 2 / 3
+    answered = measure_perplexity(TorchPredictor(answering(shares)), [make_batch()], "mlm")
+    assert answered.losses.tolist() == pytest.approx(found.losses.tolist(), abs=1e-5)

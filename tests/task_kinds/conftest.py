@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from rich.console import Console
 
 from plankwise.config import validate_config
@@ -47,6 +48,7 @@ def opened(tmp_path_factory, tiny_model_folder):
             task = read_task(config, loader.tokenizer(config.predecessor.path), console)
             task.lay_out(folder, console)
             kind = load_kind("task_kinds", name, key="KIND")
+            torch.manual_seed(0)  # of the new head, whatever ran before
             made[name] = SimpleNamespace(
                 kind=kind,
                 config=config,

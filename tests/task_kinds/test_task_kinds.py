@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from plankwise.evaluation.held_back import HALVES
 from plankwise.evaluation.latency import measure_latency
 from plankwise.kinds import list_kinds, load_kind
 from plankwise.models.plans import make_plan, try_plan
 from plankwise.record import Shown
+from plankwise.report.remarks import constant_remark
 from plankwise.runtimes.torch import TorchPredictor
 from plankwise.task_kinds import kind_of
 from plankwise.training.batches import BatchLoader, StepBatches
@@ -104,6 +106,32 @@ def test_scores_are_numbers_the_score_among_them_and_within_its_bounds(name, ope
     assert one.task.shown.key in found
     assert one.task.score_names
     assert one.task.retained(0.4, 0.8) == 0.5
+
+
+@EVERY_KIND
+def test_what_chooses_in_training_is_the_score_and_the_halves_are_told_beside_it(name, opened):
+    one = opened(name)
+    predictor = TorchPredictor(one.loaded.model)
+    found, whole = one.task.score_in_training(predictor), one.task.score(predictor)
+    halves = {key: found.pop(key) for key in HALVES if key in found}
+    assert found == whole
+    if not halves:
+        pytest.skip("the kind does not score halves of dev")
+    assert set(halves) == set(HALVES)
+    assert min(halves.values()) <= whole["score"] <= max(halves.values())
+
+
+@EVERY_KIND
+def test_an_untrained_model_is_not_shown_to_know_more_than_one_answer(name, opened):
+    one = opened(name)
+    metrics, found = one.task.examine(TorchPredictor(one.loaded.model))
+    assert metrics == one.task.score(TorchPredictor(one.loaded.model))
+    if found is None:
+        pytest.skip("the kind does not say what a constant answer scores")
+    json.dumps(found)
+    assert found["shown"] is False
+    assert 0 <= found["p"] <= 1
+    assert constant_remark({"beyond_constant": found})
 
 
 @EVERY_KIND

@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 
 from plankwise.evaluation.exchange import COUNTED
 from plankwise.evaluation.metrics import compute, score
+from plankwise.evaluation.perplexity import SequenceLosses
 from plankwise.evaluation.scoring import Scorer
 
 ALPHA = 0.05
@@ -79,6 +80,23 @@ def _classes(
     }
 
 
+def beyond_unigrams(model: SequenceLosses, unigrams: SequenceLosses) -> dict:
+    """The same of a language model, against answering every token by its frequency: the sign test over held-out sequences."""
+    score, constant = (found.metrics()["score"] for found in (model, unigrams))
+    won, lost = (model.losses < unigrams.losses).sum(), (model.losses > unigrams.losses).sum()
+    p = _sign_test(int(won), int(lost))
+    return {
+        "constant": "tokens by their frequency",
+        "constant_score": constant,
+        "constant_shown": f"perplexity {unigrams.metrics()['perplexity']:.2f}",
+        "answered": None,
+        "most_answered": None,
+        "most_answered_share": None,
+        "p": p,
+        "shown": p < ALPHA and score > constant,
+    }
+
+
 def choose_constant(metrics: Sequence[str], train_labels: np.ndarray, num_classes: int) -> int:
     """The class to answer always: the most frequent one, or of two the one that scores higher on train (F1 counts one alone)."""
     frequent = int(np.bincount(train_labels, minlength=num_classes).argmax())
@@ -103,7 +121,10 @@ def _score(metrics: Sequence[str], outputs: list[np.ndarray], labels: list[np.nd
 def sign_test(predicted: np.ndarray, labels: np.ndarray, constant: int) -> float:
     """The exact one-sided p that answers are right more often than the constant one."""
     right, always = predicted == labels, labels == constant
-    won, lost = int((right & ~always).sum()), int((~right & always).sum())
+    return _sign_test(int((right & ~always).sum()), int((~right & always).sum()))
+
+
+def _sign_test(won: int, lost: int) -> float:
     return float(stats.binomtest(won, won + lost, 0.5, alternative="greater").pvalue) if won + lost else 1.0
 
 

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
@@ -29,25 +31,67 @@ def language_loss(objective: Aim) -> Callable[[nn.Module, dict[str, torch.Tensor
     return loss
 
 
-def measure_perplexity(predictor: Predictor, batches: Iterable[Any], objective: Aim) -> dict[str, float]:
-    """`perplexity`, `loss`, and for pairs `pair_accuracy`; `score` is 1 / perplexity.
+@dataclass(frozen=True)
+class SequenceLosses:
+    """What a model loses on held-out sequences, one by one."""
 
-    Raises:
-        RunError: the loss is not a number.
-    """
-    total, tokens, right, pairs = 0.0, 0, 0, 0
+    losses: np.ndarray  # (N,) summed over the predicted tokens of a sequence
+    tokens: np.ndarray  # (N,) how many those are
+    pair_accuracy: float | None = None
+
+    def metrics(self) -> dict[str, float]:
+        """`perplexity`, `loss`, and for pairs `pair_accuracy`; `score` is 1 / perplexity.
+
+        Raises:
+            RunError: the loss is not a number.
+        """
+        mean = float(self.losses.sum() / self.tokens.sum())
+        if not math.isfinite(mean):
+            raise RunError(f"the loss on held-out text is {mean}; train anew with a lower training.learning_rate")
+        found = {"perplexity": perplexity(mean), "loss": mean, "score": math.exp(-mean)}
+        return found if self.pair_accuracy is None else {**found, "pair_accuracy": self.pair_accuracy}
+
+    def score_of(self, rows: np.ndarray) -> float:
+        """1 / perplexity of some of the sequences."""
+        return math.exp(-float(self.losses[rows].sum() / self.tokens[rows].sum()))
+
+
+def measure_perplexity(predictor: Predictor, batches: Iterable[Any], objective: Aim) -> SequenceLosses:
+    """The losses of a model on batches of held-out sequences, in their order."""
+    losses, tokens, right, pairs = [], [], 0, 0
     for batch in batches:
         inputs = {name: value for name, value in batch.items() if name != ROW}
         loss, count, outputs = _sum(predictor, inputs, objective)
-        total, tokens = total + loss, tokens + count
+        losses.append(loss)
+        tokens.append(count)
         if PAIR in inputs:
             right += int((outputs["seq_relationship_logits"].argmax(-1).cpu() == inputs[PAIR]).sum())
             pairs += len(inputs[PAIR])
-    mean = total / tokens
-    if not math.isfinite(mean):
-        raise RunError(f"the loss on held-out text is {mean}; train anew with a lower training.learning_rate")
-    found = {"perplexity": perplexity(mean), "loss": mean, "score": math.exp(-mean)}
-    return {**found, "pair_accuracy": right / pairs} if pairs else found
+    return SequenceLosses(np.concatenate(losses), np.concatenate(tokens), right / pairs if pairs else None)
+
+
+def unigram_losses(batches: Callable[[], Iterable[Any]], objective: Aim) -> SequenceLosses:
+    """The same of the best answer that does not read the text: every token by its share of the predicted ones."""
+    counts = np.zeros(0, dtype=np.int64)
+    for batch in batches():
+        more = np.bincount(_wanted(batch["labels"], objective)[0])
+        counts = np.pad(counts, (0, max(0, len(more) - len(counts))))
+        counts[: len(more)] += more
+    with np.errstate(divide="ignore"):  # of tokens that are never looked up
+        cost = np.log(counts.sum()) - np.log(counts)
+    losses, tokens = [], []
+    for batch in batches():
+        wanted, rows = _wanted(batch["labels"], objective)
+        losses.append(np.bincount(rows, cost[wanted], minlength=len(batch["labels"])))
+        tokens.append(np.bincount(rows, minlength=len(batch["labels"])))
+    return SequenceLosses(np.concatenate(losses), np.concatenate(tokens))
+
+
+def _wanted(labels: torch.Tensor, objective: Aim) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens of a batch that are predicted, and in which of its sequences each is."""
+    values = (labels[:, 1:] if objective == "clm" else labels).numpy()
+    chosen = values != IGNORED
+    return values[chosen], np.nonzero(chosen)[0]
 
 
 def perplexity(mean_loss: float) -> float:
@@ -55,16 +99,22 @@ def perplexity(mean_loss: float) -> float:
     return math.exp(mean_loss) if mean_loss < 700 else math.inf
 
 
-def _sum(predictor: Predictor, inputs: dict[str, torch.Tensor], objective: Aim) -> tuple[float, int, Outputs]:
-    """The loss summed over the predicted tokens, how many they are, and the model's outputs."""
+def _sum(
+    predictor: Predictor, inputs: dict[str, torch.Tensor], objective: Aim
+) -> tuple[np.ndarray, np.ndarray, Outputs]:
+    """For each sequence the loss summed over its predicted tokens and how many they are; and the model's outputs."""
     labels = inputs["labels"].to(predictor.device)
     others = {name: value for name, value in inputs.items() if name not in ("labels", PAIR)}
     if objective == "clm":
         outputs = predictor(others)
         logits, wanted = outputs["logits"][:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+        rows = torch.arange(len(labels)).repeat_interleave(labels.shape[1] - 1)
     else:
         chosen = labels != IGNORED
         outputs = predictor(others, chosen)
         logits, wanted = outputs["logits"], labels[chosen]
-    loss = functional.cross_entropy(logits.float(), wanted, reduction="sum", ignore_index=IGNORED)
-    return loss.item(), int((wanted != IGNORED).sum()), outputs
+        rows = chosen.nonzero()[:, 0]
+    losses = functional.cross_entropy(logits.float(), wanted, reduction="none", ignore_index=IGNORED)
+    places, counted = rows.cpu().numpy(), (wanted != IGNORED).cpu().numpy()
+    summed = np.bincount(places, losses.cpu().numpy(), minlength=len(labels))
+    return summed, np.bincount(places[counted], minlength=len(labels)), outputs

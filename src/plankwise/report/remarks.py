@@ -27,7 +27,8 @@ def constant_remark(model: Mapping) -> str:
     found = model["beyond_constant"]
     if found.get("answered") == 1:
         return f"answers only '{found['most_answered']}'"
-    return f"not shown to be better than always answering {found['constant']} ({number(found['constant_score'])})"
+    scores = found.get("constant_shown") or number(found["constant_score"])
+    return f"not shown to be better than always answering {found['constant']} ({scores})"
 
 
 def constant_claim(model: Mapping) -> str:

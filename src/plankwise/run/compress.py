@@ -24,11 +24,11 @@ from plankwise.run.training import (
     TRUNCATED,
     check_learnt,
     has_truncated,
+    look_at,
     make_ready,
     train,
     truncated,
 )
-from plankwise.runtimes.torch import TorchPredictor
 from plankwise.training.interruption import interruptible
 from plankwise.training.stage import StageResult
 
@@ -116,10 +116,7 @@ def begin(inputs: Inputs, lock: FolderLock) -> None:
         with claimed(lock, run.config):
             task.lay_out(run.folder, context.console)
             if given and task.on_disk:
-                model = predecessor.model
-                assert model is not None
-                found = task.check_predecessor(TorchPredictor(model), predecessor.path, given=True)
-                predecessor.ignored_guards = found or {}
+                look_at(predecessor, given=True)
 
     context.on_main(lay_out)
     if not context.is_main:

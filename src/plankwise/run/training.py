@@ -8,6 +8,7 @@ from plankwise.config import RunConfig
 from plankwise.core.plan import Plan
 from plankwise.families import head_of
 from plankwise.kinds import load_kind
+from plankwise.report.remarks import guard_remarks
 from plankwise.run.inputs import Predecessor, Run
 from plankwise.runtimes.torch import TorchPredictor
 from plankwise.training.job import Job, Outcome
@@ -31,17 +32,22 @@ def make_ready(predecessor: Predecessor) -> dict[str, StageResult]:
 
 
 def check_learnt(predecessor: Predecessor, *, given: bool = False) -> None:
-    """Looks at what the predecessor has learnt, and notes what is to be ignored of that.
+    """Looks at what the predecessor has learnt.
 
     Raises:
         RunError: nothing that could be kept.
     """
+    predecessor.run.context.on_main(lambda: look_at(predecessor, given=given))
+
+
+def look_at(predecessor: Predecessor, *, given: bool) -> None:
+    """The same on this rank alone; notes what is wrong but was to be ignored."""
     run, model = predecessor.run, predecessor.model
     assert model is not None
-    found = run.context.on_main(
-        lambda: run.task.check_predecessor(TorchPredictor(model), predecessor.path, given=given)
-    )
+    found = run.task.check_predecessor(TorchPredictor(model), predecessor.path, given=given)
     predecessor.ignored_guards = found or {}
+    for line in guard_remarks(predecessor.ignored_guards):
+        run.context.console.print(line, soft_wrap=True)
 
 
 def train_whole(run: Run, model: nn.Module, name: str, *, new_head: bool) -> dict[str, StageResult]:

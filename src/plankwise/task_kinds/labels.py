@@ -119,17 +119,13 @@ class Labels(Task):
     def check_answers(self, outputs: Answers, config: Any, path: str) -> None:
         if not has_names([str(name) for name in config.id2label.values()]):
             swapped = find_swap(self.scorer, dict(outputs), path)
-            self._enforce({LABEL_ORDER: swapped} if swapped else {})
+            for fault in enforce({LABEL_ORDER: swapped} if swapped else {}, self.ignore_guards).values():
+                self.console.print(f"ignored: {fault}", soft_wrap=True)
 
     def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
         outputs = dict(self.outputs(predictor))
-        return self._enforce(find_faults(self.scorer, outputs, self.prepared.train, path, given=given))
-
-    def _enforce(self, faults: dict[str, str]) -> dict[str, str]:
-        ignored = enforce(faults, self.ignore_guards)
-        for guard, fault in ignored.items():
-            self.console.print(f"ignored, as evaluation.ignore_guards says ({guard}): {fault}", soft_wrap=True)
-        return ignored
+        faults = find_faults(self.scorer, outputs, self.prepared.train, path, given=given)
+        return enforce(faults, self.ignore_guards)
 
     def to_json(self) -> dict:
         prepared = self.prepared

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from plankwise.data.corpus import Shard, find_shards, held_out, read_shard, shuf
 from plankwise.data.encode import ROW, Encoded, TokenSequences
 from plankwise.data.masking import IGNORED, Batcher, Masking
 from plankwise.data.sequences import Written, open_sequences, write_sequences
-from plankwise.errors import ConfigError, DataError, RunError
-from plankwise.evaluation.perplexity import language_loss, measure_perplexity
+from plankwise.errors import ConfigError, DataError
+from plankwise.evaluation.constant import beyond_unigrams
+from plankwise.evaluation.guards import MAJORITY, enforce
+from plankwise.evaluation.held_back import HALVES, first_half
+from plankwise.evaluation.perplexity import SequenceLosses, language_loss, measure_perplexity, unigram_losses
 from plankwise.files import write_text
 from plankwise.kinds import load_kind
 from plankwise.models.language import CLASSES, load_language_model
@@ -59,7 +63,25 @@ class Text(Task):
         return load_language_model(loader, path, self.options.objective, tokenizer=self.tokenizer)
 
     def score(self, predictor: Predictor) -> dict[str, float]:
+        return self._losses(predictor).metrics()
+
+    def score_in_training(self, predictor: Predictor) -> dict[str, float]:
+        losses = self._losses(predictor)
+        half = first_half(len(losses.tokens))
+        if half.all():
+            return losses.metrics()
+        return {**losses.metrics(), HALVES[0]: losses.score_of(half), HALVES[1]: losses.score_of(~half)}
+
+    def examine(self, predictor: Predictor) -> tuple[dict[str, float], dict | None]:
+        losses = self._losses(predictor)
+        return losses.metrics(), beyond_unigrams(losses, self._unigrams)
+
+    def _losses(self, predictor: Predictor) -> SequenceLosses:
         return measure_perplexity(predictor, self._held_out_batches(), self.options.objective)
+
+    @cached_property
+    def _unigrams(self) -> SequenceLosses:
+        return unigram_losses(self._held_out_batches, self.options.objective)
 
     def answer(self, outputs: Any) -> Any:
         return outputs["logits" if "logits" in outputs else "prediction_logits"].argmax(-1).tolist()
@@ -91,14 +113,16 @@ class Text(Task):
         if config.plan.fitting.texts is not None:
             raise ConfigError("plan.fitting.texts is given, but the task is text already; take it out")
 
-    def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> None:
+    def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
         found = self.score(predictor)["perplexity"]
-        if found >= len(self.tokenizer):
-            raise RunError(
-                f"the predecessor {path} has perplexity {found:.0f} on held-out text, no better than any of its "
-                f"{len(self.tokenizer)} tokens at random; there is nothing to keep: train it (predecessor.finetune = true, "
-                "predecessor.training.epochs), or give one that has learnt the language"
-            )
+        if found < len(self.tokenizer):
+            return {}
+        fault = (
+            f"the predecessor {path} has perplexity {found:.0f} on held-out text, no better than any of its "
+            f"{len(self.tokenizer)} tokens at random; there is nothing to keep: train it (predecessor.finetune = true, "
+            "predecessor.training.epochs), or give one that has learnt the language"
+        )
+        return enforce({MAJORITY: fault}, self.config.evaluation.ignore_guards)
 
     def lay_out(self, folder: Path, console: Console, *, train: bool = True) -> None:
         """Writes the sequences, or takes those that an earlier call has written.
