@@ -102,7 +102,9 @@ def train_stage(folder: str, slow: float) -> None:
 
     def score(model: Any) -> dict[str, float]:
         time.sleep(slow)
-        return {"score": float(model.bert.encoder.layer[0].successor.output.dense.weight.detach().double().sum())}
+        weight = model.bert.encoder.layer[0].successor.output.dense.weight.detach().double()
+        halves = {f"score_half_{half + 1}": float(weight[half::2].sum()) for half in range(2)}
+        return {"score": float(weight.sum()), **halves}
 
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)

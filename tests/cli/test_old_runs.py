@@ -6,7 +6,7 @@ import tomllib
 import pytest
 import tomli_w
 
-NEWER = {"runtime", "fast_dropout", "options"}  # keys of the config
+NEWER = {"runtime", "fast_dropout", "options", "ignore_guards"}  # keys of the config
 NEWER_TASK = {"kind", "shown", "facts"}  # of the record's task
 
 
@@ -28,9 +28,12 @@ def age(folder):
     record["floor"] = {**record.pop("truncated"), "path": str(folder / "floor")}
     record["stages"]["floor"] = {**record["stages"].pop("truncated"), "name": "floor"}
     record["task"] = {key: value for key, value in record["task"].items() if key not in NEWER_TASK}
-    del record["processes"]
+    del record["processes"], record["seconds_by"], record["ignored_guards"]
+    for stage in record["stages"].values():
+        del stage["held_back"]
     for name in ("predecessor", "floor", "successor"):
-        del record[name]["device"], record[name]["runtime"]
+        for key in ("device", "runtime", "beyond_constant", "held_back"):
+            record[name].pop(key, None)
     for slot in record["plan"]:
         slot.pop("options", None)
     (folder / "record.json").write_text(json.dumps(record), "utf-8")

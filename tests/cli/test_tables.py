@@ -70,6 +70,25 @@ def test_the_figure_that_the_record_shows_has_its_own_column_and_digits():
     assert [line.split()[5] for line in (lines[2], lines[4])] == ["11.70", "11.70"]
 
 
+def test_the_successors_own_training_comes_first_and_the_others_apart():
+    lines = shown({**RECORD, "seconds_by": {"predecessor": 40.2, "successor": 31.0, "truncated": 16.0}})
+    assert "training: successor 31 s, predecessor 40 s, truncated 16 s" in lines
+    assert "training: 61 s in all" in shown(RECORD)  # of a record that does not tell them apart
+
+
+def test_a_model_that_knows_one_answer_and_what_dev_chose_are_told_below_the_table():
+    found = {"answered": 2, "constant": "'[no]'", "constant_score": 0.645, "shown": False}
+    dead = {**RECORD["successor"], "beyond_constant": found, "held_back": {"score": 0.5, "chosen_among": 3}}
+    lines = shown({**RECORD, "successor": dead, "ignored_guards": {"label_order": "it is swapped"}})
+    assert "101.2%*" in lines[4]
+    told = (
+        "the successor is not shown to be better than always answering '[no]' (0.6450): train longer (training.epochs)"
+    )
+    assert any(line.startswith(told) for line in lines)
+    assert "the guard label_order was ignored (evaluation.ignore_guards): it is swapped" in lines
+    assert "dev chose among 3 evaluations; the score on a half of dev that did not choose is 0.5000" in lines
+
+
 def test_a_head_that_was_made_here_is_named():
     assert not any("head was made here" in line for line in shown(RECORD))
     assert any("head was made here" in line for line in shown({**RECORD, "made_head": True}))

@@ -86,6 +86,42 @@ def test_a_score_that_is_not_a_number_is_left_out(records):
     assert result.metric_type == "accuracy"
 
 
+DEAD = {
+    "constant": "'bad *one*'",
+    "constant_score": 0.645,
+    "answered": 1,
+    "most_answered": "bad *one*",
+    "most_answered_share": 1.0,
+    "p": 1.0,
+    "shown": False,
+}
+
+
+def test_a_model_that_answers_one_class_is_called_that_and_its_share_is_marked(records):
+    record = records.plain()
+    record["successor"]["beyond_constant"] = DEAD
+    card = make_card(record)
+    assert "The successor answers only 'bad \\*one\\*': train longer (training.epochs)" in card
+    assert "| successor | 17.4 M | 69.6 MB | 0.7860 | 98.5%\\* | 1.79× |" in card
+    assert "\n\\* the successor answers only 'bad \\*one\\*': train longer" in card
+    assert "| truncated | 17.4 M | 69.6 MB | 0.7780 | 97.5% |" in card
+    assert "keeps 98.5%" not in card
+
+
+def test_the_limits_say_that_dev_chose_and_what_a_half_says_that_did_not(records):
+    record = records.plain()
+    assert "half of dev" not in make_card(record)
+    record["successor"]["held_back"] = {"score": 0.7712, "chosen_among": 4}
+    told = "- Dev chose among 4 evaluations; the score on a half of dev that did not choose is 0.7712.\n"
+    assert told in make_card(record)
+
+
+def test_the_limits_name_guards_that_were_ignored(records):
+    record = records.plain() | {"ignored_guards": {"majority": "the predecessor runs/x scores 0.5"}}
+    told = "- The guard majority was ignored (evaluation.ignore\\_guards): the predecessor runs/x scores 0.5.\n"
+    assert told in make_card(record)
+
+
 def test_the_body_has_the_table_and_the_limits(records, tmp_path):
     path = write_card(records.plain(), tmp_path)
     text = path.read_text("utf-8")

@@ -87,6 +87,12 @@ def test_the_figures_of_the_record_follow_from_each_other(finished):
         record["task"]["train"] + record["task"]["dev"]["dev"] + sum(record["task"]["dropped"]["train"].values()) == 48
     )
     assert before["score"] > 0.9  # the label is told by one word
+    for name, stage in {"predecessor": "predecessor", "successor": "replacing", "truncated": "truncated"}.items():
+        held_back = record[name]["held_back"]
+        assert held_back == record["stages"][stage]["held_back"]
+        assert held_back["chosen_among"] == sum("eval_score" in entry for entry in record["stages"][stage]["history"])
+    assert record["seconds_by"].keys() == {"predecessor", "successor", "truncated"}
+    assert record["seconds"] == sum(record["seconds_by"].values())
     logs = [entry for entry in record["stages"]["replacing"]["history"] if "loss" in entry]
     assert all(entry["expected_learning_rate"] <= entry["learning_rate"] for entry in logs)
 

@@ -27,6 +27,25 @@ def test_the_best_weights_on_dev_are_put_back(tmp_path):
     assert all(torch.equal(value, seen[1][name]) for name, value in model.state_dict().items())
 
 
+def test_the_whole_of_dev_chooses_and_each_half_judges_what_the_other_would_have_chosen(tmp_path):
+    halves = iter([(0.5, 0.25), (0.75, 0.5), (0.25, 0.875)])
+
+    def score(model):
+        first, second = next(halves)
+        return {"score": (first + second) / 2, "score_half_1": first, "score_half_2": second}
+
+    result = make_stage(tmp_path / "s", score).run(make_bert())
+    assert (result.best_score, result.best_step) == (0.625, 12)
+    assert result.held_back == {"score": (0.5 + 0.25) / 2, "chosen_among": 3}
+    assert [entry["eval_score_half_2"] for entry in result.history if "eval_score" in entry] == [0.25, 0.5, 0.875]
+
+
+def test_a_stage_with_one_evaluation_or_without_halves_has_nothing_held_back(tmp_path):
+    one = {"score": 0.5, "score_half_1": 0.5, "score_half_2": 0.5}
+    assert make_stage(tmp_path / "s", lambda model: one, max_steps=2).run(make_bert()).held_back is None
+    assert make_stage(tmp_path / "t").run(make_bert()).held_back is None
+
+
 def test_the_last_step_is_scored_even_between_evaluations(tmp_path):
     result = make_stage(tmp_path / "s", evaluate_every=5, max_steps=7).run(make_bert())
     assert [entry["step"] for entry in result.history if "eval_score" in entry] == [5, 7]
@@ -146,6 +165,8 @@ def test_a_stage_killed_at_any_moment_resumes_to_the_very_weights(tmp_path):
     assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
     results = [json.loads((tmp_path / name / "stage" / "result.json").read_text()) for name in ("whole", "killed")]
     assert results[0]["best_step"] == results[1]["best_step"]
+    assert results[0]["held_back"]["chosen_among"] == 5
+    assert results[0]["held_back"] == results[1]["held_back"]
     losses = [[entry["loss"] for entry in result["history"] if "loss" in entry][-3:] for result in results]
     assert losses[0] == losses[1]
 

@@ -89,7 +89,7 @@ def _show_run(record: dict, console: "Console") -> None:
 
 def _show_runs(runs: "list[PageInput]", console: "Console") -> None:
     from plankwise.report.comparison import runs_verdict, summarise_runs
-    from plankwise.report.text import number, share, times
+    from plankwise.report.text import number, times
 
     rows = summarise_runs([(given.name, given.data) for given in runs])
     console.print(runs_verdict(rows))
@@ -98,7 +98,7 @@ def _show_runs(runs: "list[PageInput]", console: "Console") -> None:
             row["name"],
             row["method"],
             number(row["score"], row["digits"]),
-            share(row["retained"]),
+            row["kept"],
             times(row["speedup"]),
             number(row["seconds"], 0),
             str(row["seed"]),
@@ -106,6 +106,9 @@ def _show_runs(runs: "list[PageInput]", console: "Console") -> None:
         for row in rows
     ]
     _print_table(["run", "method", "score", "retained", "speed-up", "seconds", "seed"], shown, console, left=(0, 1))
+    for row in rows:
+        if row["remark"]:
+            console.print(f"{row['name']} {row['remark']}")
 
 
 def _show_comparison(data: dict, console: "Console") -> None:

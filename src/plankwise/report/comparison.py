@@ -11,7 +11,7 @@ from plankwise.record import Shown
 from plankwise.report._html import Column, TableCell, paragraph, section, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import TONES, Axis, BarChart, Bars, Chart, Charts, Dot, Lines, Point, Scatter, Series
-from plankwise.report.remarks import NO_ROW, constant_remark, has_learnt, own_seconds
+from plankwise.report.remarks import NO_ROW, constant_claim, has_learnt, own_seconds, show_retained
 from plankwise.report.sections import method_of
 from plankwise.report.text import count, fixed, is_number, number, share, times
 from plankwise.report.verdict import speedup_of
@@ -60,7 +60,8 @@ def summarise_runs(runs: Runs) -> list[dict[str, Any]]:
                 "parameters": model.get("parameters"),
                 "speedup": speedup_of(record)[0] if "successor" in record else None,
                 "seconds": own_seconds(record),
-                "remark": constant_remark(model),
+                "kept": show_retained(model, record.get("retained")),
+                "remark": constant_claim(model),
                 "learnt": has_learnt(model) and has_learnt(record.get("predecessor", {})),
                 "seed": record.get("seed"),
             }
@@ -75,8 +76,16 @@ def show_runs(runs: Runs) -> str:
     columns += [Column("score", "score", number), Column("retained", "retained", share)]
     columns += [PARAMETERS, SPEED[1]]
     columns += [Column("seconds", "seconds", fixed(0)), Column("seed", "seed", str)]
-    cells = [row | {"score": TableCell(number(row["score"], row["digits"]), row["score"])} for row in rows]
+    cells = [
+        row
+        | {
+            "score": TableCell(number(row["score"], row["digits"]), row["score"]),
+            "retained": TableCell(row["kept"], row["retained"]),
+        }
+        for row in rows
+    ]
     listed = table("All runs; a column's head sorts", columns, cells, key="runs")
+    listed += "".join(paragraph(f"{row['name']} {row['remark']}.", "note") for row in rows if row["remark"])
     chart = show_all({"speed-up-and-retained": _speed_and_share(rows)})
     return paragraph(runs_verdict(rows), "verdict") + section("All runs", listed, chart)
 
@@ -138,7 +147,7 @@ def _speed_and_share(rows: list[dict[str, Any]]) -> list[Chart]:
             tip=f"{row['name']} ({row['method']}): {times(row['speedup'])} faster, {share(row['retained'])} kept",
         )
         for row in rows
-        if is_number(row["speedup"]) and is_number(row["retained"])
+        if is_number(row["speedup"]) and is_number(row["retained"]) and row["learnt"]
     ]
     x = Axis("speed-up (times faster than the predecessor)")
     y = Axis("share of the score kept", show=lambda value: f"{100 * value:.4g}%")
@@ -284,4 +293,5 @@ def _settings(data: dict) -> str:
     columns += SPEED
     rows = [{**row, "median": statistics.median(row["scores"]) if row.get("scores") else None} for row in data["rows"]]
     caption = f"{' and '.join(data['score'])} on dev, {_seeds(len(data.get('seeds') or []))}; median over the seeds"
-    return section(str(data["task"]), table(caption, columns, rows, key="settings"))
+    notes = "".join(paragraph(f"{row['name']}: {row['remark']}", "note") for row in rows if row.get("remark"))
+    return section(str(data["task"]), table(caption, columns, rows, key="settings"), notes)
