@@ -63,5 +63,6 @@ def test_a_given_predecessor_no_better_than_the_majority_is_refused(refusal, tmp
     sentence = refusal(f"predecessor.path={folder}")
     assert "scores 0.5000 on dev, no better than always answering the most frequent class (0.5000)" in sentence
     assert sentence.endswith(
-        "train it on the task with predecessor.finetune = true, or give one that has learnt the task"
+        "train it on the task with predecessor.finetune = true, or give one that has learnt the task, "
+        'or go on anyway with evaluation.ignore_guards=["majority"]'
     )

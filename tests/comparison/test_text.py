@@ -36,7 +36,9 @@ def test_methods_are_compared_on_text_without_a_test(command, language_model, ti
     assert "corpus: score is 1 / perplexity on dev, 1 seed" in result.out
     (task,) = json.loads((folder / "table.json").read_text())["tasks"]
     before, cut, ours = task["rows"]
-    assert (cut["verdict"], ours["verdict"]) == ("best baseline", "not tested: the task keeps no outputs by example")
+    told = "not shown to be better than always answering tokens by their frequency (perplexity "
+    assert all(row["verdict"].startswith(told) for row in (before, cut, ours))
+    assert task["notes"][0].startswith("no row is shown to have learnt the task: ")
     assert (ours["difference"], ours["p"]) == (None, None)
     assert ours["retained"] == pytest.approx(ours["median"] / before["median"])
     cell = json.loads((folder / "domain" / "replacing" / "seed-0" / CELL).read_text())

@@ -149,10 +149,14 @@ def test_losses_are_told_apart_by_sequence(objective):
     assert found.score_of(np.array([True, False])) == pytest.approx(alone[0].metrics()["score"], rel=1e-5)
 
 
-def test_the_frequencies_of_the_predicted_tokens_are_the_best_answer_that_reads_nothing():
-    found = unigram_losses(lambda: [make_batch()], "mlm")  # 6; 5 and 6
-    assert found.losses.tolist() == pytest.approx([math.log(3 / 2), math.log(3) + math.log(3 / 2)])
-    shares = [1e-9] * 12
-    shares[5], shares[6] = 1 / 3, 2 / 3
-    answered = measure_perplexity(TorchPredictor(answering(shares)), [make_batch()], "mlm")
-    assert answered.losses.tolist() == pytest.approx(found.losses.tolist(), abs=1e-5)
+def test_a_token_is_known_by_its_frequency_among_the_others_worked_out_by_hand():
+    found = unigram_losses(lambda: [make_batch()], "mlm", 12)  # 6; 5 and 6: two others each, and two different ones
+    seen, new = (1 + 2 / 12) / (2 + 2), (0 + 2 / 12) / (2 + 2)
+    assert found.losses.tolist() == pytest.approx([-math.log(seen), -math.log(new) - math.log(seen)])
+    assert found.tokens.tolist() == [1, 2]
+
+
+def test_frequencies_of_much_text_have_the_perplexity_of_its_tokens():
+    labels = torch.arange(4).repeat(2_000)[None]
+    found = unigram_losses(lambda: [{"labels": labels}], "mlm", 4)
+    assert found.metrics()["perplexity"] == pytest.approx(4, rel=1e-3)

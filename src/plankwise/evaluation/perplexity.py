@@ -70,15 +70,19 @@ def measure_perplexity(predictor: Predictor, batches: Iterable[Any], objective: 
     return SequenceLosses(np.concatenate(losses), np.concatenate(tokens), right / pairs if pairs else None)
 
 
-def unigram_losses(batches: Callable[[], Iterable[Any]], objective: Aim) -> SequenceLosses:
-    """The same of the best answer that does not read the text: every token by its share of the predicted ones."""
-    counts = np.zeros(0, dtype=np.int64)
+def unigram_losses(batches: Callable[[], Iterable[Any]], objective: Aim, vocabulary: int) -> SequenceLosses:
+    """The same of an answer that does not read the text: every token by its frequency among all other predicted tokens.
+
+    The token itself is left out, so that little text is not known by heart; a token that none of the others is has a share of what
+    Witten and Bell (1991) leave to new ones: as many counts as there are different tokens.
+    """
+    counts = np.zeros(vocabulary, dtype=np.int64)
     for batch in batches():
-        more = np.bincount(_wanted(batch["labels"], objective)[0])
-        counts = np.pad(counts, (0, max(0, len(more) - len(counts))))
-        counts[: len(more)] += more
-    with np.errstate(divide="ignore"):  # of tokens that are never looked up
-        cost = np.log(counts.sum()) - np.log(counts)
+        more = np.bincount(_wanted(batch["labels"], objective)[0], minlength=len(counts))
+        counts = np.pad(counts, (0, len(more) - len(counts))) + more  # ids of tokenizers may have gaps
+    different = int((counts > 0).sum())
+    left = np.maximum(counts - 1, 0) + different / vocabulary
+    cost = np.log(counts.sum() - 1 + different) - np.log(left)
     losses, tokens = [], []
     for batch in batches():
         wanted, rows = _wanted(batch["labels"], objective)

@@ -68,7 +68,7 @@ class Text(Task):
     def score_in_training(self, predictor: Predictor) -> dict[str, float]:
         losses = self._losses(predictor)
         half = first_half(len(losses.tokens))
-        if half.all():
+        if not (losses.tokens[half].any() and losses.tokens[~half].any()):
             return losses.metrics()
         return {**losses.metrics(), HALVES[0]: losses.score_of(half), HALVES[1]: losses.score_of(~half)}
 
@@ -81,7 +81,7 @@ class Text(Task):
 
     @cached_property
     def _unigrams(self) -> SequenceLosses:
-        return unigram_losses(self._held_out_batches, self.options.objective)
+        return unigram_losses(self._held_out_batches, self.options.objective, len(self.tokenizer))
 
     def answer(self, outputs: Any) -> Any:
         return outputs["logits" if "logits" in outputs else "prediction_logits"].argmax(-1).tolist()
