@@ -35,6 +35,15 @@ def test_pairs_and_other_separators_are_read(predict, tmp_path):
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 3
 
 
+def test_lines_that_quotes_have_joined_are_said(predict, tmp_path):
+    (tmp_path / "a.tsv").write_text('text\tn\n"the film\t1\nwas\t2\nso "fine\t3\na plot\t4\n')
+    result = predict("--text", "text", table=tmp_path / "a.tsv")
+    assert "a.tsv: 4 lines became 2 rows" in result.out
+    assert "joined by stray quotes; set --no-quoting\n" in result.out
+    assert "became" not in predict("--text", "text", "--no-quoting", table=tmp_path / "a.tsv").out
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 5
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

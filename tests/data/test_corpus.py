@@ -267,3 +267,11 @@ def test_a_shuffled_shard_has_the_same_documents_in_an_order_that_follows_the_se
     assert first == again
     assert sorted(first) == sorted(lines)
     assert len({tuple(order) for order in (lines, first, other)}) == 3
+
+
+@pytest.mark.parametrize("size", [5, 1000])
+def test_without_quoting_quotes_are_part_of_the_text(tmp_path, small, size):
+    small(size)
+    (tmp_path / "a.tsv").write_text('text\tn\n"open\t1\nclose "here\t2\nlast\t3\n')
+    shards = find_shards(str(tmp_path), unit="line", column="text", quoting=False, key="task.path")
+    assert [text for shard in shards for text in read_shard(shard)] == ['"open', 'close "here', "last"]

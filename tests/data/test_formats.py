@@ -81,7 +81,7 @@ def test_a_quote_that_is_never_closed_is_found_without_reading_all_that_follows(
     [
         ("all", "set task.encoding to"),
         ("flags", "set --encoding to"),
-        ("encoding", "set task.encoding"),
+        ("text", "set task.encoding to"),
         ("none", "fetch"),
     ],
 )
@@ -92,7 +92,7 @@ def test_an_error_names_only_what_the_user_can_set(tmp_path, keys, wanted):
     (tmp_path / "a.csv").write_text("text\na,b\n")
     with pytest.raises(DataError, match="quotes") as caught:
         read(Piece(tmp_path / "a.csv", Layout(keys=keys)), ("text",))
-    named = {"all": "task.quoting = false", "flags": "--no-quoting"}.get(keys)
+    named = {"all": "task.quoting = false", "text": "task.quoting = false", "flags": "--no-quoting"}.get(keys)
     assert (named or "double each quote") in str(caught.value)
     assert ("quoting" in str(caught.value)) == (named is not None)
 

@@ -233,7 +233,7 @@ def test_only_texts_that_are_wanted_are_used(write):
 @pytest.mark.parametrize("form", ["packed", "single", "pair"])
 def test_it_stops_at_a_number_of_sequences_and_reads_no_further(write, small, monkeypatch, form):
     seen = []
-    monkeypatch.setattr(module, "read_shard", lambda shard: seen.append(shard) or corpus.read_shard(shard))
+    monkeypatch.setattr(module, "read_shard", lambda shard, tell: seen.append(shard) or corpus.read_shard(shard))
     lines = ["a b. c d." for _ in range(100)]
     written, rows = write(lines, length=9, form=form, most_sequences=4)
     assert len(rows) == written.blocks == 4

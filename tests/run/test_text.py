@@ -1,5 +1,6 @@
 """Runs on unlabelled text, from a corpus to a compressed language model."""
 
+import io
 import json
 import math
 from dataclasses import replace
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
 
 from plankwise.config import load_config
@@ -60,8 +62,6 @@ def text_recipe(tmp_path, corpus, tiny_model_folder):
 
 @pytest.fixture
 def quiet_console():
-    from rich.console import Console
-
     return Console(quiet=True)
 
 
@@ -207,6 +207,24 @@ def test_a_predecessor_that_knows_no_word_is_refused(text_recipe, quiet_console)
     overrides = ["predecessor.training.max_steps=1", "predecessor.training.learning_rate=1e-9", "task.head_share=1"]
     with pytest.raises(RunError, match="no better than any of its 25 tokens at random"):
         compress(load_config(text_recipe, [*overrides, "task.head_learning_rate=1e-9"]), quiet_console)
+
+
+def test_lines_that_quotes_have_joined_are_said_once_and_stand_in_the_record(text_recipe, tmp_path, tiny):
+    marks = ('"', "", 'said "')
+    texts = [f"{marks[row % 3]}{text}" for row, (text, _) in enumerate(tiny.make_rows(300))]
+    (tmp_path / "a.tsv").write_text("".join(f"{text}\t1\n" for text in ["text", *texts]), "utf-8")
+    console = Console(file=io.StringIO(), width=80)
+    given = [f"task.path={tmp_path / 'a.tsv'}", "task.column=text"]
+    config = load_config(text_recipe, given)
+    run = read_run(config, open_context(console, tmp_path / "run", 0))
+    run.task.lay_out(run.folder, console)
+    (note,) = run.task.describe()["notes"]
+    assert note.startswith("a.tsv: 300 lines became 100 rows")
+    assert note.endswith("set task.quoting = false")
+    assert console.file.getvalue().count("lines became") == 1
+    plain = read_run(load_config(text_recipe, [*given, "task.quoting=none"]), open_context(console, tmp_path / "no", 0))
+    plain.task.lay_out(tmp_path / "no", console)
+    assert plain.task.describe()["notes"] == []
 
 
 def test_a_corpus_of_nothing_but_held_out_text_is_refused(text_recipe, quiet_console, tmp_path):

@@ -136,3 +136,24 @@ def test_options_that_cannot_be_meant_are_refused(tmp_path, more, message):
 
 def test_a_tab_may_be_written_with_a_backslash(tmp_path):
     assert options(tmp_path, TWO, separator="\\t").separator == "\t"
+
+
+STRAY = 'text\tlabel\n"fine\tpositive\npoor\tnegative\nsaid "so\tpositive\nbad\tnegative\n'
+
+
+def test_rows_that_quotes_have_joined_are_noted_for_each_file(tmp_path):
+    (tmp_path / "dev.tsv").write_text(STRAY)
+    given = options(tmp_path, STRAY, name="reviews.tsv")
+    source = table.read(given.model_copy(update={"dev": str(tmp_path / "dev.tsv")}))
+    assert source.train.num_rows == 2
+    assert [note.partition(",")[0] for note in source.notes] == [
+        "reviews.tsv: 4 lines became 2 rows",
+        "dev.tsv: 4 lines became 2 rows",
+    ]
+
+
+@pytest.mark.parametrize(("given", "rows"), [("none", 4), (False, 4), ("double", 2), (True, 2)])
+def test_quoting_may_be_given_by_name(tmp_path, given, rows):
+    source = table.read(options(tmp_path, STRAY, name="reviews.tsv", quoting=given))
+    assert source.train.num_rows == rows
+    assert len(source.notes) == (rows != 4)

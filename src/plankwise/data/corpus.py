@@ -14,6 +14,7 @@ import pyarrow.parquet
 
 from plankwise.data.formats import ENDINGS, check_columns, explained, read_batches, read_names, read_text
 from plankwise.data.pieces import SCAN_BYTES, Layout, Piece, check_records, find_body, scan
+from plankwise.data.quotes import Tell, log
 from plankwise.errors import DataError
 
 SHARD_BYTES = 16 << 20  # a shard is this long, and goes on to the end of its last line
@@ -31,7 +32,13 @@ class Shard:
 
 
 def find_shards(
-    path: str, *, unit: Literal["line", "file"], column: str | None, encoding: str = "utf-8", key: str
+    path: str,
+    *,
+    unit: Literal["line", "file"],
+    column: str | None,
+    encoding: str = "utf-8",
+    quoting: bool = True,
+    key: str,
 ) -> list[Shard]:
     """All pieces of the corpus in a fixed order: every document is in exactly one.
 
@@ -52,7 +59,7 @@ def find_shards(
         )
     shards = []
     for file in files:
-        whole = Piece(file, Layout(encoding=encoding, keys="encoding"))
+        whole = Piece(file, Layout(encoding=encoding, quoting=quoting, keys="text"))
         with explained(whole):
             shards += _shards_of(whole, unit, column)
     if not shards:
@@ -60,8 +67,10 @@ def find_shards(
     return shards
 
 
-def read_shard(shard: Shard) -> list[str]:
+def read_shard(shard: Shard, tell: Tell = log) -> list[str]:
     """The shard's documents in the order that it asks for, without white space around them; empty ones are left out.
+
+    `tell` gets the lines and rows of a table in which quotes can join lines.
 
     Raises:
         DataError: the file cannot be read, or a piece of it is not text.
@@ -70,7 +79,7 @@ def read_shard(shard: Shard) -> list[str]:
         text = read_text(shard.piece)
         texts: Sequence[str | None] = [text] if shard.unit == "file" else text.split("\n")
     else:
-        batches = read_batches(shard.piece, [shard.column], only_text=True)
+        batches = read_batches(shard.piece, [shard.column], only_text=True, tell=tell)
         columns = (batch[shard.column].cast(pa.large_string()) for batch in batches)
         texts = [text for column in columns for text in column.to_pylist()]
     found = [stripped for text in texts if text and (stripped := text.strip())]
@@ -138,14 +147,16 @@ def _shards_of(whole: Piece, unit: Literal["line", "file"], column: str | None) 
             bounds = _cut_row_groups(path, column)
         elif whole.form == "jsonl":
             bounds = _cut_lines(path, size)
-        else:
+        elif whole.layout.quoting:
             bounds = _cut_records(replace(whole, start=find_body(whole)), size, len(names))
+        else:
+            bounds = _cut_lines(path, size, find_body(whole))
     return [Shard(replace(whole, start=start, end=end), unit, column) for start, end in itertools.pairwise(bounds)]
 
 
-def _cut_lines(path: Path, size: int) -> list[int]:
+def _cut_lines(path: Path, size: int, start: int = 0) -> list[int]:
     """Where shards begin, and the end: each cut is behind the end of a line; only what is around the cuts is read."""
-    bounds = [0]
+    bounds = [start]
     with open(path, "rb") as file:
         while bounds[-1] + SHARD_BYTES < size:
             file.seek(bounds[-1] + SHARD_BYTES - 1)

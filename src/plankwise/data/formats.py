@@ -28,8 +28,8 @@ from plankwise.data.pieces import (
     open_text,
     open_utf8,
     records,
-    scan,
 )
+from plankwise.data.quotes import Tell, compare_lines, count_quotes_and_lines, log
 from plankwise.errors import DataError
 from plankwise.kinds import no_such
 
@@ -39,11 +39,14 @@ PEEKED_LINES = 1000  # how far to look in a jsonl file for a first value of each
 logger = logging.getLogger(__name__)
 
 
-def read_batches(piece: Piece, columns: Sequence[str], *, only_text: bool = False) -> Iterator[pa.RecordBatch]:
+def read_batches(
+    piece: Piece, columns: Sequence[str], *, only_text: bool = False, tell: Tell = log
+) -> Iterator[pa.RecordBatch]:
     """The named columns, batch by batch, with the types they are stored in; nothing if there are no rows.
 
     Without a header, columns are named "0", "1" and so on. A column of a jsonl file has text, numbers or true/false, and lines
-    without it are null; with `only_text` each line must have it, with text or null.
+    without it are null; with `only_text` each line must have it, with text or null. `tell` gets the lines and rows of a file in
+    which quotes can join lines, once all have been read.
 
     Raises:
         DataError: the file cannot be read, or lacks a column.
@@ -52,7 +55,7 @@ def read_batches(piece: Piece, columns: Sequence[str], *, only_text: bool = Fals
         return _read_parquet(piece, list(columns))
     if piece.form == "jsonl":
         return _read_jsonl(piece, list(columns), only_text)
-    return _read_separated(piece, list(columns))
+    return _read_separated(piece, list(columns), tell)
 
 
 def read_names(piece: Piece) -> list[str]:
@@ -128,13 +131,13 @@ def explained(piece: Piece, look: Callable[[], int] = lambda: 1) -> Iterator[Non
     raise DataError(f"{piece.path.name} cannot be read as {what}: {reason}; write the file again")
 
 
-def _read_separated(piece: Piece, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def _read_separated(piece: Piece, columns: list[str], tell: Tell) -> Iterator[pa.RecordBatch]:
     layout, names = piece.layout, read_names(piece)
     if not names:
         return
     key = "" if layout.header else layout.key("header", off=True)
     check_columns(piece.path, columns, names, key and f"; columns are numbered because of {key}")
-    skipped = 0
+    skipped = rows = 0
 
     def skip(row: pa.csv.InvalidRow) -> str:
         nonlocal skipped
@@ -150,10 +153,14 @@ def _read_separated(piece: Piece, columns: list[str]) -> Iterator[pa.RecordBatch
     read = pa.csv.ReadOptions(column_names=None if piece.has_header else names, block_size=piece.block_bytes)
     convert = pa.csv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(columns, pa.string()))
     with explained(piece, lambda: check_records(piece, len(names))), open_utf8(piece) as stream:
-        yield from pa.csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
-        # Arrow accepts the end of the file as the end of a quoted field
-        if layout.quoting and sum(part.count(b'"') for part in scan(piece)) % 2:
-            check_records(piece, len(names))
+        for batch in pa.csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert):
+            rows += batch.num_rows
+            yield batch
+        if layout.quoting:
+            quotes, lines = count_quotes_and_lines(piece)
+            if quotes % 2:  # Arrow accepts the end of the file as the end of a quoted field
+                check_records(piece, len(names))
+            tell(compare_lines(piece, lines, rows + skipped, len(names)))
     if skipped:
         logger.warning("%s: left out %d malformed lines", piece.path.name, skipped)
 

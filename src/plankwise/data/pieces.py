@@ -36,13 +36,14 @@ class Layout:
     encoding: str = "utf-8"
     quoting: bool = True
     skip_ragged: bool = False  # leave out lines with too few or too many fields, and log how many
-    keys: Literal["all", "flags", "encoding", "none"] = "all"  # what of it the user can set, and how; for messages
+    keys: Literal["all", "flags", "text", "none"] = "all"  # what of it the user can set, and how; for messages
 
     def key(self, name: str, *, off: bool = False) -> str:
         """What the user sets it with, or switches it off: `task.encoding`, `--no-quoting`; empty if that is not possible."""
         if self.keys == "flags":
             return f"--no-{name}" if off else f"--{name}"
-        return f"task.{name}{' = false' if off else ''}" if self.keys in ("all", name) else ""
+        known = self.keys == "all" or (self.keys == "text" and name in ("encoding", "quoting"))
+        return f"task.{name}{' = false' if off else ''}" if known else ""
 
     def about_quotes(self) -> str:
         """What to do if quotes are part of the text, as the end of a sentence."""

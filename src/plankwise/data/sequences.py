@@ -18,6 +18,7 @@ from datasets import Dataset
 
 from plankwise.data.corpus import Shard, read_shard
 from plankwise.data.encode import CHUNK, TokenSequences
+from plankwise.data.quotes import Tally
 from plankwise.errors import ConfigError
 from plankwise.files import whole_file
 
@@ -52,6 +53,7 @@ class Written:
     cut: int  # texts that lost their end
     dropped: int  # texts that gave nothing: no tokens, or a single sentence where two are needed
     complete: bool  # whether no limit ended it
+    notes: tuple[str, ...] = ()  # what the user should know of how the files were read
 
 
 @dataclass(frozen=True)
@@ -155,13 +157,13 @@ def write_sequences(
             f"training.max_length is {length}, but the tokenizer adds {special} special tokens to a text; "
             f"choose at least {special + LEAST}"
         )
-    packer = _Packer(room, frame.separator)
+    packer, tally = _Packer(room, frame.separator), Tally()
     form_sequences: dict[str, Callable[[list[str], _Encode], _Made]] = {
         "packed": packer.make,
         "single": partial(_make_single, room),
         "pair": partial(_make_pairs, room),
     }
-    stream = (text for shard in shards for text in read_shard(shard) if keep(text))
+    stream = (text for shard in shards for text in read_shard(shard, tally.add) if keep(text))
     with whole_file(file) as part, pa.OSFile(str(part), "wb") as sink, _Writer(sink, form) as writer:
         while writer.sequences != most_sequences and writer.texts != most_texts:
             texts = _take(stream, CHUNK if most_texts is None else most_texts - writer.texts)
@@ -175,7 +177,7 @@ def write_sequences(
         if form == "packed" and writer.sequences != most_sequences and len(packer.rest.ids) >= LEAST:
             writer.add(_Made(packer.rest, np.array([-1]), NO_TEXTS, NO_TEXTS))
             progress(1)
-    return Written(writer.sequences, writer.texts, writer.tokens, writer.cut, writer.dropped, complete)
+    return Written(writer.sequences, writer.texts, writer.tokens, writer.cut, writer.dropped, complete, tally.notes)
 
 
 def open_sequences(file: Path) -> TokenSequences:

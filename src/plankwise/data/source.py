@@ -34,6 +34,7 @@ class Source:
     score: tuple[str, ...]  # the metrics whose mean is the score
     train: pa.Table
     dev: dict[str, pa.Table] = field(default_factory=dict)  # empty: to be split off train
+    notes: tuple[str, ...] = ()  # what the user should know of how the files were read
     own_order: tuple[int, ...] = ()  # the task's own index of each class, where `labels` has been reordered
 
     def reorder(self, labels: tuple[str, ...]) -> "Source":

@@ -9,13 +9,15 @@ import pyarrow.compute as pc
 from plankwise.data.formats import place, read_batches
 from plankwise.data.mapped import find_first, gather
 from plankwise.data.pieces import Layout, Piece
+from plankwise.data.quotes import Tell, log
 from plankwise.errors import DataError
 
 
-def read_table(path: Path, columns: Sequence[str], layout: Layout, *, key: str) -> pa.Table:
+def read_table(path: Path, columns: Sequence[str], layout: Layout, *, key: str, tell: Tell = log) -> pa.Table:
     """The named columns of a file as text, in the order asked for; missing values are empty texts.
 
-    Without a header, columns are named "0", "1" and so on. `key` is the config key that gave the path.
+    Without a header, columns are named "0", "1" and so on. `key` is the config key that gave the path;
+    `tell` gets the lines and rows of a file in which quotes can join lines.
 
     Raises:
         DataError: the file cannot be read, has no rows, or lacks a column.
@@ -30,7 +32,7 @@ def read_table(path: Path, columns: Sequence[str], layout: Layout, *, key: str) 
             f"{key} is '{path}'; its ending is not one of .csv, .tsv, .jsonl and .parquet: "
             f"rename it, or set {layout.key('separator')} if it is a text file with separated columns"
         )
-    batches = (_as_text(batch, columns, path) for batch in read_batches(piece, columns))
+    batches = (_as_text(batch, columns, path) for batch in read_batches(piece, columns, tell=tell))
     table = gather(batches, pa.schema([(name, pa.string()) for name in columns]))
     if table.num_rows == 0:
         raise DataError(f"{path.name} has no rows; give a file with at least one row of data")

@@ -119,6 +119,7 @@ def _task_facts(record: dict) -> list[tuple[str, str]]:
     if task.get("labels"):
         shown.append(("labels", ", ".join(map(str, task["labels"]))))
     shown += [(str(name), str(value)) for name, value in task.get("facts", [])]
+    shown += [("note", str(note)) for note in task.get("notes") or []]
     for key in ("train", "dev", "dropped", "cut"):
         if task.get(key) is not None:
             shown += [(key if path in ("", key) else f"{key} {path}", value) for path, value in flatten(task[key])]

@@ -15,6 +15,7 @@ from transformers import AutoModelForSequenceClassification
 from plankwise.config import RunConfig
 from plankwise.data.encode import encode
 from plankwise.data.pieces import Layout
+from plankwise.data.quotes import Tally
 from plankwise.data.tables import read_table
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.predict import predict
@@ -76,7 +77,10 @@ def predict_table(
     if out.is_dir():
         raise ConfigError(f"--out is {out}, which is a folder; give the name of a csv file")
     classifier = Classifier(config, loader)
-    table = read_table(path, texts, layout, key="--table")
+    tally = Tally()
+    table = read_table(path, texts, layout, key="--table", tell=tally.add)
+    for note in tally.notes:
+        console.print(note, soft_wrap=True)
     columns = dict(zip(("text", "text_pair"), (table[name] for name in texts), strict=False))
     _write_csv(classifier, pa.table(columns), out, console)
     return [out]

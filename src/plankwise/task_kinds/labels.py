@@ -136,6 +136,7 @@ class Labels(Task):
             "train": prepared.train.num_rows,
             "dev": {name: table.num_rows for name, table in prepared.dev.items()},
             "dropped": {name: asdict(dropped) for name, dropped in prepared.dropped.items()},
+            "notes": list(self.source.notes),
             "cut": {"train": self.train.num_cut, **{name: encoded.num_cut for name, encoded in self.dev.items()}},
         }
 
@@ -170,6 +171,8 @@ def prepare_task(config: RunConfig, console: Console) -> tuple[Source, Prepared]
     wanted = getattr(options, "labels", None)
     if wanted and tuple(wanted) != source.labels:
         source = source.reorder(tuple(wanted))
+    for note in source.notes:
+        console.print(note, soft_wrap=True)
     prepared = prepare(source, options, seed=config.run.seed_of_data)
     for name, dropped in prepared.dropped.items():
         if any(asdict(dropped).values()):

@@ -97,7 +97,7 @@ class Text(Task):
     def texts(self, most: int) -> list[tuple[str, ...]]:
         found: list[tuple[str, ...]] = []
         for shard in self.dev_shards:
-            found += [(text,) for text in read_shard(shard) if self._in_dev(text)]
+            found += [(text,) for text in read_shard(shard, lambda count: None) if self._in_dev(text)]
             if len(found) >= most:
                 break
         return found[:most]
@@ -147,12 +147,20 @@ class Text(Task):
             "dev": {"dev": self.written["dev"].blocks},
             "facts": [["objective", self.options.objective]],
             "blocks": {name: asdict(written) for name, written in self.written.items()},
+            "notes": list(dict.fromkeys(note for written in self.written.values() for note in written.notes)),
             "cut": {name: written.cut for name, written in self.written.items()},
         }
 
     def _find(self, path: str, key: str) -> list[Shard]:
         options = self.options
-        shards = find_shards(path, unit=options.unit, column=options.column, encoding=options.encoding, key=key)
+        shards = find_shards(
+            path,
+            unit=options.unit,
+            column=options.column,
+            encoding=options.encoding,
+            quoting=options.quoting,
+            key=key,
+        )
         return shuffled(shards, self.config.run.seed_of_data)
 
     def _in_dev(self, text: str) -> bool:
@@ -198,7 +206,11 @@ class Text(Task):
                     progress=lambda count: bar.advance(task, count),
                 )
             write_text(note, json.dumps(asdict(written)))
+        known = {given for before in self.written.values() for given in before.notes}
         written = self.written[name] = Written(**json.loads(note.read_text("utf-8")))
+        for given in written.notes:
+            if given not in known:  # train and dev may be read from the same files
+                console.print(given, soft_wrap=True)
         if not written.blocks:
             raise DataError(
                 f"{self.options.path} gives no text for {name}: {written.texts} documents were used and {written.dropped} "

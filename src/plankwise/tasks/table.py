@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pydantic import Field, field_validator, model_validator
 
 from plankwise.data.pieces import Layout
+from plankwise.data.quotes import Tally, Tell, log
 from plankwise.data.source import Source, TaskOptions
 from plankwise.data.tables import check_filled, encode_classes, encode_numbers, listed, read_table
 from plankwise.errors import ConfigError, DataError
@@ -51,6 +52,11 @@ def read_encoding(value: str, key: str) -> str:
     return value
 
 
+def read_quoting(value: Any) -> Any:
+    """Whether double quotes enclose fields; how other programs name it, 'double' and 'none', will do, too."""
+    return {"double": True, "none": False}.get(value, value) if isinstance(value, str) else value
+
+
 class Options(TaskOptions):
     name: Literal["table"] = Field("table", description="the kind of task")
     train: str = Field(min_length=1, description="file of training examples: csv, tsv, jsonl or parquet")
@@ -65,7 +71,9 @@ class Options(TaskOptions):
     separator: str | None = Field(None, description="between columns; a comma in .csv, a tab in .tsv if absent")
     header: bool = Field(True, description="the first line names the columns; if false they are '0', '1', …")
     encoding: str = Field("utf-8", description="how the file's characters are written, for example latin-1")
-    quoting: bool = Field(True, description="double quotes enclose fields; if false they are part of the text")
+    quoting: bool = Field(
+        True, description="double quotes enclose fields; if false (or 'none') they are part of the text"
+    )
     metric: str | None = Field(
         None, description="the score; accuracy for classes, the mean of pearson and spearman for numbers if absent"
     )
@@ -93,6 +101,11 @@ class Options(TaskOptions):
     @classmethod
     def _known_encoding(cls, value: str) -> str:
         return read_encoding(value, "task.encoding")
+
+    @field_validator("quoting", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        return read_quoting(value)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -122,13 +135,14 @@ def read(options: Options) -> Source:
     """
     layout = _layout(options)
     columns = [*text_columns(options), options.label]
-    path, table = _read_columns(options, "train", columns)
+    tally = Tally()
+    path, table = _read_columns(options, "train", columns, tally.add)
     labels = () if options.kind == "number" else _classes(options, table[options.label], path, layout)
     metrics, score = _metrics(options, labels)
     train = _examples(options, path, table, labels)
     dev = {}
     if options.dev is not None:
-        dev["dev"] = _examples(options, *_read_columns(options, "dev", columns), labels)
+        dev["dev"] = _examples(options, *_read_columns(options, "dev", columns, tally.add), labels)
     return Source(
         name=path.stem,
         kind=options.kind,
@@ -137,6 +151,7 @@ def read(options: Options) -> Source:
         score=score,
         train=train,
         dev=dev,
+        notes=tally.notes,
     )
 
 
@@ -156,9 +171,9 @@ def _layout(options: Options) -> Layout:
     return Layout(options.separator, options.header, options.encoding, options.quoting)
 
 
-def _read_columns(options: Options, which: str, columns: list[str]) -> tuple[Path, pa.Table]:
+def _read_columns(options: Options, which: str, columns: list[str], tell: Tell = log) -> tuple[Path, pa.Table]:
     path = Path(getattr(options, which)).expanduser()
-    return path, read_table(path, columns, _layout(options), key=f"task.{which}")
+    return path, read_table(path, columns, _layout(options), key=f"task.{which}", tell=tell)
 
 
 def _texts(options: Options, table: pa.Table) -> dict[str, pa.ChunkedArray]:

@@ -3,14 +3,14 @@
 Plain text (a document a line, or a file), or a column of csv, tsv, jsonl or parquet files.
 """
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 from pydantic import Field, field_validator, model_validator
 
 from plankwise import config
 from plankwise.errors import ConfigError, DataError
-from plankwise.tasks.table import read_encoding
+from plankwise.tasks.table import read_encoding, read_quoting
 
 KIND = "text"
 
@@ -22,6 +22,9 @@ class Options(config.Options):
     unit: Literal["line", "file"] = Field("line", description="of a txt file, what is a document")
     column: str | None = Field(None, description="of csv, tsv, jsonl and parquet files, the column of the text")
     encoding: str = Field("utf-8", description="how the files' characters are written, for example latin-1")
+    quoting: bool = Field(
+        True, description="of csv and tsv files, double quotes enclose fields; if false (or 'none') they are text"
+    )
     objective: Literal["mlm", "mlm+nsp", "mlm+sop", "clm"] = Field(
         "mlm",
         description="masked tokens; with next-sentence or sentence-order prediction; or, for decoders, the next token",
@@ -45,6 +48,11 @@ class Options(config.Options):
     @classmethod
     def _known_encoding(cls, value: str) -> str:
         return read_encoding(value, "task.encoding")
+
+    @field_validator("quoting", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        return read_quoting(value)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
