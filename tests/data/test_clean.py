@@ -1,3 +1,4 @@
+import contextlib
 from unittest.mock import patch
 
 import numpy as np
@@ -99,6 +100,31 @@ def test_neither_equal_hashes_nor_portions_nor_batches_change_what_is_kept(rows,
     assert dropped == expected[1]
     with patch.object(module, "HASHED_BYTES", 1):
         assert module.clean(table)[0].tolist() == expected[0].tolist()
+
+
+@settings(deadline=None)
+@given(rows, rows, rows, st.integers(1, 3), st.integers(1, 4), st.booleans())
+def test_shared_are_exactly_the_kept_rows_that_are_kept_in_another_table(
+    ours, first, second, chunks, batch_rows, alike
+):
+    table, others = pair_table(ours, chunks), [pair_table(first), pair_table(second, chunks)]
+    kept, *masks = (np.array([row[2] > 0 for row in some], dtype=bool) for some in (ours, first, second))
+    known = {row[:2] for row in [*first, *second] if row[2] > 0}
+    expected = [row[2] > 0 and row[:2] in known for row in ours]
+    hashed = patch.object(module, "_hash", lambda texts: np.zeros(len(texts), dtype=np.uint64))
+    small = patch.object(module, "COMPARED_BYTES", 20), patch.object(module, "STEP_ROWS", 2)
+    with contextlib.ExitStack() as stack:
+        for one in (*small, patch("plankwise.data.mapped.BATCH_ROWS", batch_rows), *([hashed] if alike else [])):
+            stack.enter_context(one)
+        shared = module.find_shared(table, kept, list(zip(others, masks, strict=True)))
+    assert shared.tolist() == expected
+
+
+def test_missing_texts_and_wider_strings_are_compared_too():
+    table = pa.table({"text": ["a", None, "b"], "label": [0, 1, 0]})
+    other = pa.table({"text": pa.array(["b", None], pa.large_string()), "label": [1, 1]})
+    everything = np.ones(3, dtype=bool)
+    assert module.find_shared(table, everything, [(other, everything[:2])]).tolist() == [False, True, True]
 
 
 @settings(deadline=None)

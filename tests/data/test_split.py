@@ -132,7 +132,7 @@ def test_dev_is_split_off_when_there_is_none():
 def test_a_given_dev_set_is_cleaned_and_train_left_whole():
     dev = numbered([0, 1, 1])
     doubled = pa.concat_tables([dev, dev])
-    prepared = prepare(source(BALANCED, {"dev": doubled}), TaskOptions(), seed=0)
+    prepared = prepare(source(BALANCED, {"dev": doubled}), TaskOptions(overlap="keep"), seed=0)
     assert prepared.train.equals(BALANCED)
     assert prepared.dev["dev"].equals(dev)
     assert prepared.dropped == {"train": Dropped(0, 0, 0), "dev": Dropped(0, 0, 3)}
@@ -140,14 +140,52 @@ def test_a_given_dev_set_is_cleaned_and_train_left_whole():
 
 def test_without_cleaning_nothing_is_dropped():
     doubled = pa.concat_tables([BALANCED, BALANCED])
-    prepared = prepare(source(doubled, {"dev": doubled}), TaskOptions(clean=False), seed=0)
+    prepared = prepare(source(doubled, {"dev": doubled}), TaskOptions(clean=False, overlap="keep"), seed=0)
     assert prepared.train.num_rows == prepared.dev["dev"].num_rows == 200
     assert prepared.dropped == {}
 
 
+def test_train_texts_that_are_in_any_dev_set_are_dropped_whatever_their_label():
+    devs = {"matched": pa.table({"text": ["text 3", "new"], "label": [0, 1]}), "mismatched": BALANCED.slice(50, 2)}
+    prepared = prepare(source(BALANCED, devs), TaskOptions(), seed=0)
+    assert rows_of(prepared.train) == [row for row in range(100) if row not in (3, 50, 51)]
+    assert {name: table.num_rows for name, table in prepared.dev.items()} == {"matched": 2, "mismatched": 2}
+    assert prepared.dropped["train"] == Dropped(0, 0, 0, overlap=3)
+    assert prepared.overlap == 3
+    kept = prepare(source(BALANCED, devs), TaskOptions(overlap="keep"), seed=0)
+    assert kept.train.equals(BALANCED)
+    assert (kept.dropped["train"], kept.overlap) == (Dropped(0, 0, 0), 3)
+
+
+def test_texts_that_an_uncleaned_split_puts_on_both_sides_are_found():
+    doubled = pa.concat_tables([BALANCED, BALANCED])
+    options = TaskOptions(clean=False, dev_share=0.25)
+    before = prepare(source(doubled), options.model_copy(update={"overlap": "keep"}), seed=0)
+    after = prepare(source(doubled), options, seed=0)
+    in_dev = set(before.dev["dev"]["text"].to_pylist())
+    assert after.dev["dev"].equals(before.dev["dev"])
+    assert after.train["text"].to_pylist() == [text for text in before.train["text"].to_pylist() if text not in in_dev]
+    assert after.overlap == before.overlap == before.train.num_rows - after.train.num_rows > 0
+    assert after.dropped == {"train": Dropped(0, 0, 0, overlap=after.overlap)}
+
+
+@pytest.mark.parametrize("options", [{}, {"clean": False}, {"train_limit": 30, "dev_limit": 7}])
+def test_a_seed_draws_the_same_rows_where_nothing_overlaps(options):
+    dev = pa.table({"text": [f"other {row}" for row in range(20)], "label": [0, 1] * 10})
+    for devs in ({}, {"dev": dev}):
+        one, other = (
+            prepare(source(BALANCED, devs), TaskOptions(overlap=overlap, **options), seed=3)
+            for overlap in ("drop", "keep")
+        )
+        assert (one.overlap, other.overlap) == (0, 0)
+        assert one.train.equals(other.train)
+        assert one.dev["dev"].equals(other.dev["dev"])
+        assert one.dropped == other.dropped
+
+
 def test_limits_hold_for_train_and_each_dev_set():
     given_source = source(BALANCED, {"matched": BALANCED, "mismatched": BALANCED.slice(0, 5)})
-    prepared = prepare(given_source, TaskOptions(train_limit=20, dev_limit=8), seed=0)
+    prepared = prepare(given_source, TaskOptions(train_limit=20, dev_limit=8, overlap="keep"), seed=0)
     assert Counter(prepared.train["label"].to_pylist()) == {0: 10, 1: 10}
     assert {name: table.num_rows for name, table in prepared.dev.items()} == {"matched": 8, "mismatched": 5}
 
@@ -165,6 +203,13 @@ def test_numbers_are_split_without_classes():
         (BALANCED, {"dev": BALANCED.slice(0, 0)}, {"clean": False}, "dev has no rows: give more examples$"),
         (pa.table({"text": ["a", "a", "b"], "label": [0, 1, 1]}), {}, {}, "one class, 'yes'.*2 contradicting"),
         (numbered([0, 0]), {}, {"clean": False}, "one class, 'no', but at least two are needed; add"),
+        (BALANCED, {"dev": BALANCED}, {}, "no rows left: 100 rows .* in dev too were dropped; .*task.overlap = 'keep'"),
+        (
+            numbered([0, 0, 1]),
+            {"dev": numbered([0, 0, 1]).slice(2)},
+            {},
+            r"one class, 'no'.*\(1 rows whose text is in dev.*task.overlap",
+        ),
         (BALANCED, {}, {"train_limit": 1}, "one class.*task.train_limit = 1"),
     ],
 )
@@ -176,7 +221,8 @@ def test_too_little_left_is_an_error_that_says_why(train, dev, options, message)
 def test_a_table_that_is_mapped_gives_the_same_rows_as_one_in_memory(monkeypatch, tmp_path):
     table = pa.concat_tables([BALANCED, numbered([0, 1] * 70), pa.table({"text": [""], "label": [1]})])
     options = TaskOptions(train_limit=60, dev_limit=20)
-    expected = prepare(source(table), options, seed=5)
+    devs = {"dev": pa.concat_tables([numbered([0, 1] * 5), pa.table({"text": ["new"], "label": [1]})])}
+    expected, overlapping = (prepare(source(table, given), options, seed=5) for given in ({}, devs))
     monkeypatch.setattr("plankwise.data.mapped.MEMORY_BYTES", 100)
     monkeypatch.setattr("plankwise.data.mapped.BATCH_ROWS", 7)
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path)
@@ -184,3 +230,6 @@ def test_a_table_that_is_mapped_gives_the_same_rows_as_one_in_memory(monkeypatch
     assert prepared.train.equals(expected.train)
     assert prepared.dev["dev"].equals(expected.dev["dev"])
     assert prepared.dropped == expected.dropped == {"train": Dropped(1, 0, 100)}
+    mapped = prepare(source(table, devs), options, seed=5)
+    assert mapped.train.equals(overlapping.train)
+    assert mapped.overlap == overlapping.overlap == 10

@@ -36,13 +36,37 @@ STRAY = tsv(('"the film', "good"), ("a plot", "bad"), ('was "fine', "good"), ("d
 
 
 def test_lines_that_quotes_have_joined_are_printed_and_stand_in_the_record(read):
-    task, printed = read(STRAY, STRAY)
+    task, printed = read(STRAY, STRAY, overlap="keep")
     notes = task.describe()["notes"]
     assert [note.partition(",")[0] for note in notes] == [
         "train.tsv: 5 lines became 3 rows",
         "dev.tsv: 5 lines became 3 rows",
     ]
     assert all(f"{note}\n" in printed for note in notes)
-    task, printed = read(STRAY, STRAY, quoting="none")
+    task, printed = read(STRAY, STRAY, overlap="keep", quoting="none")
     assert task.describe()["notes"] == []
     assert "became" not in printed
+
+
+TRAIN = tsv(("the film", "good"), ("a plot", "bad"), ("was fine", "good"), ("dull", "bad"), ("dull", "bad"))
+DEV = tsv(("the film", "good"), ("a plot", "good"), ("weak", "bad"))
+
+
+def test_train_texts_that_are_in_dev_are_dropped_counted_and_said(read):
+    task, printed = read(TRAIN, DEV)
+    assert "train: dropped 1 duplicates, 2 that are in dev too (task.overlap = 'keep' keeps them)\n" in printed
+    assert task.describe()["dropped"]["train"] == {"empty": 0, "contradicting": 0, "duplicates": 1, "overlap": 2}
+    assert (task.describe()["train"], task.describe()["overlap"]) == (2, 2)
+
+
+def test_train_texts_that_are_in_dev_are_kept_on_request_and_said(read):
+    task, printed = read(TRAIN, DEV, overlap="keep")
+    assert "train: 2 of 4 examples are in dev too and were kept, as task.overlap says; scores on dev may" in printed
+    assert task.describe()["dropped"]["train"]["overlap"] == 0
+    assert (task.describe()["train"], task.describe()["overlap"]) == (4, 2)
+
+
+def test_nothing_is_said_where_train_and_dev_differ(read):
+    task, printed = read(TRAIN, tsv(("other", "good"), ("weak", "bad")))
+    assert "in dev" not in printed
+    assert task.describe()["overlap"] == 0

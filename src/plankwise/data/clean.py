@@ -1,10 +1,10 @@
-"""Takes out examples that teach nothing or teach the wrong thing: empty, contradicting, repeated.
+"""Finds examples that teach nothing or teach the wrong thing: empty, contradicting, repeated, or in dev too.
 
 Rows that may be alike are found by 64-bit hashes, then their texts are compared: a table may be larger than memory.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -27,6 +27,7 @@ class Dropped:
     empty: int  # a text, or one of a pair, is empty or white space
     contradicting: int  # the same text or pair occurs with different labels
     duplicates: int  # the same text or pair with the same label; the first is kept
+    overlap: int = 0  # of train: the same text or pair is in a dev set, with any label
 
 
 def clean(table: pa.Table) -> tuple[np.ndarray, Dropped]:
@@ -34,7 +35,7 @@ def clean(table: pa.Table) -> tuple[np.ndarray, Dropped]:
 
     Texts are compared exactly; `table` has the columns `text`, `label` and, for pairs, `text_pair`.
     """
-    texts = [name for name in ("text", "text_pair") if name in table.column_names]
+    texts = _text_columns(table)
     kept, hashes = _look_through(table, texts)
     empty = len(kept) - int(kept.sum())
     contradicting = duplicates = 0
@@ -44,6 +45,35 @@ def clean(table: pa.Table) -> tuple[np.ndarray, Dropped]:
         contradicting += int(wrong.sum())
         duplicates += int(repeated.sum())
     return kept, Dropped(empty, contradicting, duplicates)
+
+
+def find_shared(table: pa.Table, kept: np.ndarray, others: Sequence[tuple[pa.Table, np.ndarray]]) -> np.ndarray:
+    """Which rows (N,), of those that are kept, have a text or pair that is also in a kept row of another table."""
+    texts = _text_columns(table)
+    shared = np.zeros(table.num_rows, dtype=bool)
+    hashes = _look_through(table, texts)[1]
+    theirs = [_look_through(other, texts)[1] for other, _ in others]
+    known = np.unique(np.concatenate([found[mask] for found, (_, mask) in zip(theirs, others, strict=True)]))
+    rows = _rows_with(hashes, kept, known)
+    wanted = np.unique(hashes[rows])
+    their_rows = [_rows_with(found, mask, wanted) for found, (_, mask) in zip(theirs, others, strict=True)]
+    tables = [table, *(other for other, _ in others)]
+    chosen = list(zip(tables, [hashes, *theirs], [rows, *their_rows], strict=True))
+    num_portions = _count_portions((one, len(some)) for one, _, some in chosen)
+    for number in range(num_portions):
+        portions = [
+            (one, some[found[some] % np.uint64(num_portions) == np.uint64(number)]) for one, found, some in chosen
+        ]
+        ours = portions[0][1]
+        if len(ours):
+            taken = [_take(one, some).select(texts) for one, some in portions]
+            codes = _codes(pa.concat_tables(taken, promote_options="permissive"), texts)
+            shared[ours] = np.isin(codes[: len(ours)], codes[len(ours) :])
+    return shared
+
+
+def _text_columns(table: pa.Table) -> list[str]:
+    return [name for name in ("text", "text_pair") if name in table.column_names]
 
 
 def _look_through(table: pa.Table, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -102,18 +132,26 @@ def _alike(table: pa.Table, kept: np.ndarray, hashes: np.ndarray) -> Iterator[np
     ordered = np.sort(hashes[kept])
     shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     del ordered
-    if not len(shared):
-        return
-    found = []
-    for start in range(0, len(hashes), STEP_ROWS):
-        step = hashes[start : start + STEP_ROWS]
-        known = shared[np.minimum(np.searchsorted(shared, step), len(shared) - 1)] == step
-        found.append(start + np.flatnonzero(known & kept[start : start + STEP_ROWS]))
-    rows = np.concatenate(found)
-    num_portions = math.ceil(len(rows) * table.nbytes / table.num_rows / COMPARED_BYTES)
-    portion = hashes[rows] % np.uint64(num_portions)
+    rows = _rows_with(hashes, kept, shared)
+    num_portions = _count_portions([(table, len(rows))])
     for number in range(num_portions):
-        yield rows[portion == number]
+        yield rows[hashes[rows] % np.uint64(num_portions) == np.uint64(number)]
+
+
+def _rows_with(hashes: np.ndarray, kept: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The numbers of kept rows that have one of the wanted hashes, which are sorted."""
+    found = [np.zeros(0, dtype=np.int64)]
+    for start in range(0, len(hashes) if len(wanted) else 0, STEP_ROWS):
+        step = hashes[start : start + STEP_ROWS]
+        known = wanted[np.minimum(np.searchsorted(wanted, step), len(wanted) - 1)] == step
+        found.append(start + np.flatnonzero(known & kept[start : start + STEP_ROWS]))
+    return np.concatenate(found)
+
+
+def _count_portions(chosen: Iterable[tuple[pa.Table, int]]) -> int:
+    """Into how many parts rows, so many of each table, are divided so that one part fits into memory; 0 for no rows."""
+    size = sum(count * table.nbytes / table.num_rows for table, count in chosen if count)
+    return math.ceil(size / COMPARED_BYTES)
 
 
 def _take(table: pa.Table, rows: np.ndarray) -> pa.Table:
@@ -141,7 +179,7 @@ def _codes(table: pa.Table, texts: list[str]) -> np.ndarray:
     codes = np.zeros(table.num_rows, dtype=np.int64)
     for name in texts:
         # one dictionary for all chunks; 64-bit offsets, for in a large table it may pass 2 GB
-        encoded = table[name].cast(pa.large_string()).dictionary_encode()
+        encoded = pc.fill_null(table[name], "").cast(pa.large_string()).dictionary_encode()
         indices = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
         codes = codes * len(encoded.chunk(0).dictionary) + indices
     return codes

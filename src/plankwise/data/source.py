@@ -21,6 +21,7 @@ class TaskOptions(Options):
         None, description="the classes' order, as in the predecessor; the task's own if absent"
     )
     clean: bool = Field(True, description="drop duplicates, contradicting labels and empty texts")
+    overlap: Literal["drop", "keep"] = Field("drop", description="what to do with train texts that are in dev too")
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 Rows are chosen by number, and texts are copied once, at the end: tables may be larger than memory.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from sklearn.model_selection import train_test_split
 
-from plankwise.data.clean import Dropped, clean
+from plankwise.data.clean import Dropped, clean, find_shared
 from plankwise.data.mapped import pick
 from plankwise.data.source import Source, TaskOptions
 from plankwise.errors import DataError
@@ -21,7 +21,8 @@ class Prepared:
 
     train: pa.Table
     dev: dict[str, pa.Table]
-    dropped: dict[str, Dropped]  # by table: train and each given dev set; empty if nothing was cleaned
+    dropped: dict[str, Dropped]  # by table: train and each given dev set; empty if nothing was cleaned or dropped
+    overlap: int = 0  # rows of train whose text or pair is in a dev set too, dropped or kept
 
 
 def split(labels: np.ndarray, share: float, *, stratified: bool, seed: int, names: tuple[str, ...] = ()) -> np.ndarray:
@@ -134,6 +135,14 @@ def prepare(source: Source, options: TaskOptions, *, seed: int) -> Prepared:
     if not chosen:
         in_dev = split(train.labels, options.dev_share, stratified=stratified, seed=seed, names=source.labels)
         chosen["dev"], train = train.among(in_dev), train.among(~in_dev)
+    overlap = 0
+    if source.dev or not options.clean:  # no text is left twice in a table that was cleaned, then split
+        shared = find_shared(train.table, train.mask, [(rows.table, rows.mask) for rows in chosen.values()])
+        overlap = int(shared.sum())
+    if overlap and options.overlap == "drop":
+        dropped["train"] = replace(dropped.get("train", Dropped(0, 0, 0)), overlap=overlap)
+        train = train.among(~shared[train.mask])
+        _check_left(train.labels, source, dropped["train"])
     if options.train_limit is not None:
         train = train.among(limit(train.labels, options.train_limit, stratified=stratified, seed=seed))
     if options.dev_limit is not None:
@@ -144,11 +153,21 @@ def prepare(source: Source, options: TaskOptions, *, seed: int) -> Prepared:
     if stratified:
         given = f"task.train_limit = {options.train_limit} and task.dev_share = {options.dev_share}"
         _check_two_classes(train.labels, source.labels, f" under {given}; use more of the examples")
-    return Prepared(train.pick(), {name: rows.pick() for name, rows in chosen.items()}, dropped)
+    return Prepared(train.pick(), {name: rows.pick() for name, rows in chosen.items()}, dropped, overlap)
 
 
 def _reasons(dropped: Dropped) -> str:
     return f"{dropped.empty} empty, {dropped.contradicting} contradicting and {dropped.duplicates} repeated rows"
+
+
+def _check_left(labels: np.ndarray, source: Source, dropped: Dropped) -> None:
+    """Whether train without what is in dev too can still be trained on."""
+    what = f"{dropped.overlap} rows whose text is in dev too were dropped"
+    ways = "give a dev set of other texts, or set task.overlap = 'keep'"
+    if len(labels) == 0:
+        raise DataError(f"train has no rows left: {what}; {ways}")
+    if source.kind == "classes":
+        _check_two_classes(labels, source.labels, f" ({what}); {ways}")
 
 
 def _check_two_classes(labels: np.ndarray, names: tuple[str, ...], rest: str) -> None:

@@ -13,6 +13,7 @@ from transformers import AutoModelForSequenceClassification
 
 from plankwise.analysis_options import AnalysisOptions
 from plankwise.config import RunConfig
+from plankwise.data.clean import Dropped
 from plankwise.data.encode import Encoded, encode
 from plankwise.data.source import Source, texts_of
 from plankwise.data.split import Prepared, prepare
@@ -136,6 +137,7 @@ class Labels(Task):
             "train": prepared.train.num_rows,
             "dev": {name: table.num_rows for name, table in prepared.dev.items()},
             "dropped": {name: asdict(dropped) for name, dropped in prepared.dropped.items()},
+            "overlap": prepared.overlap,
             "notes": list(self.source.notes),
             "cut": {"train": self.train.num_cut, **{name: encoded.num_cut for name, encoded in self.dev.items()}},
         }
@@ -176,9 +178,22 @@ def prepare_task(config: RunConfig, console: Console) -> tuple[Source, Prepared]
     prepared = prepare(source, options, seed=config.run.seed_of_data)
     for name, dropped in prepared.dropped.items():
         if any(asdict(dropped).values()):
-            what = ", ".join(f"{count} {why}" for why, count in asdict(dropped).items() if count)
-            console.print(f"{name}: dropped {what}")
+            console.print(f"{name}: dropped {_reasons(dropped)}", soft_wrap=True)
+    if prepared.overlap and options.overlap == "keep":
+        console.print(
+            f"train: {prepared.overlap} of {prepared.train.num_rows} examples are in dev too and were kept, as task.overlap says; "
+            "scores on dev may be too high",
+            soft_wrap=True,
+        )
     return source, prepared
+
+
+def _reasons(dropped: Dropped) -> str:
+    counts = {**asdict(dropped), "overlap": 0}
+    found = [f"{count} {why}" for why, count in counts.items() if count]
+    if dropped.overlap:
+        found.append(f"{dropped.overlap} that are in dev too (task.overlap = 'keep' keeps them)")
+    return ", ".join(found)
 
 
 def has_classifier(config: Any) -> bool:
