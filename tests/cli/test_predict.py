@@ -12,11 +12,12 @@ def predict(command, tiny_classifier_folder, table_file, tmp_path):
     return run
 
 
-def test_a_table_gets_a_row_for_each_of_its_rows(predict, tmp_path):
+def test_a_table_keeps_its_columns_and_gets_the_predictions_behind_them(predict, tiny, tmp_path):
     result = predict("--text", "sentence")
     assert (result.code, result.out) == (0, f"written: {tmp_path}/out.csv\n")
     rows = list(csv.DictReader((tmp_path / "out.csv").open()))
-    assert [int(row["row"]) for row in rows] == list(range(48))
+    assert [(row["sentence"], row["label"]) for row in rows] == tiny.make_rows(48)
+    assert list(rows[0]) == ["sentence", "label", "prediction", "confidence"]
     assert {row["prediction"] for row in rows} <= {"negative", "positive"}
     assert all(0.5 <= float(row["confidence"]) <= 1 for row in rows)
 
@@ -32,7 +33,28 @@ def test_pairs_and_other_separators_are_read(predict, tmp_path):
     assert (
         predict("--text", "0", "--text", "1", "--separator", ";", "--no-header", table=tmp_path / "pairs.txt").code == 0
     )
-    assert len((tmp_path / "out.csv").read_text().splitlines()) == 3
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert len(lines) == 3
+    assert lines[0] == "0,1,prediction,confidence"
+    assert lines[1].startswith("the film,was fine,")
+
+
+def test_columns_that_the_table_has_already_are_not_overwritten(predict, tmp_path):
+    (tmp_path / "a.csv").write_text("prediction,text,prediction_2,confidence\nold,the film,older,0.1\n")
+    result = predict("--text", "text", table=tmp_path / "a.csv")
+    assert "the table has a column 'prediction' already, so the new one is 'prediction_3'\n" in result.out
+    assert "the table has a column 'confidence' already, so the new one is 'confidence_2'\n" in result.out
+    head, row = (tmp_path / "out.csv").read_text().splitlines()
+    assert head == "prediction,text,prediction_2,confidence,prediction_3,confidence_2"
+    assert row.startswith("old,the film,older,0.1,")
+
+
+def test_predictions_can_take_the_place_of_their_table(command, tiny_classifier_folder, table_file):
+    given = ["--table", table_file, "--text", "sentence", "--out", table_file, "training.max_length=16"]
+    assert command("predict", tiny_classifier_folder, *given).code == 0
+    lines = table_file.read_text().splitlines()
+    assert len(lines) == 49
+    assert lines[0] == "sentence,label,prediction,confidence"
 
 
 def test_lines_that_quotes_have_joined_are_said(predict, tmp_path):

@@ -75,7 +75,7 @@ def test_a_model_with_one_output_gives_numbers(tiny, table_file, tmp_path, conso
     inference.predict_table(config, table_file, ["sentence"], Layout(), tmp_path / "out.csv", console)
     found = read_csv(tmp_path / "out.csv")
     assert len(found) == 48
-    assert found[0].keys() == {"row", "prediction"}
+    assert list(found[0]) == ["sentence", "label", "prediction"]
     assert len({float(row["prediction"]) for row in found}) > 1
 
 
@@ -106,11 +106,31 @@ def test_a_submission_with_other_classes_is_refused(tiny_classifier_folder, rte,
 
 
 def test_the_test_file_of_a_table_task_is_predicted(tiny_classifier_folder, table_file, tmp_path, console):
-    (tmp_path / "new.csv").write_text("sentence\nfine film\ndull plot\n")
+    (tmp_path / "new.csv").write_text("number,sentence\n7,fine film\n8,dull plot\n")
     task = {"train": str(table_file), "test": str(tmp_path / "new.csv"), "text": "sentence", "label": "label"}
     config = config_of(tiny_classifier_folder, name="table", **task)
     assert inference.predict_tests(config, tmp_path / "out", console) == [tmp_path / "out" / "new.csv"]
-    assert len(read_csv(tmp_path / "out" / "new.csv")) == 2
+    found = read_csv(tmp_path / "out" / "new.csv")
+    assert [(row["number"], row["sentence"]) for row in found] == [("7", "fine film"), ("8", "dull plot")]
+    assert list(found[0]) == ["number", "sentence", "prediction", "confidence"]
+
+
+def test_a_table_that_changes_meanwhile_is_refused_and_nothing_written(
+    tiny_classifier_folder, table_file, tmp_path, console, monkeypatch
+):
+    before = predictions.Classifier.outputs
+
+    def outputs(self, table, console):
+        with table_file.open("a") as file:
+            file.write("one more,positive\n")
+        return before(self, table, console)
+
+    monkeypatch.setattr(predictions.Classifier, "outputs", outputs)
+    with pytest.raises(DataError, match="another number of rows than the 48 that were predicted"):
+        inference.predict_table(
+            config_of(tiny_classifier_folder), table_file, ["sentence"], Layout(), tmp_path / "out.csv", console
+        )
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_a_task_without_tests_and_a_file_for_a_folder_are_refused(

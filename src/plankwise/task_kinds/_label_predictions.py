@@ -1,7 +1,8 @@
 """Predictions of a trained classifier, or of a model that gives numbers: a csv for a table, GLUE's files for the leaderboard."""
 
 import csv
-import io
+import itertools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from scipy.special import softmax
 from transformers import AutoModelForSequenceClassification
 
 from plankwise.config import RunConfig
+from plankwise.data.cells import read_cells, read_columns
 from plankwise.data.encode import encode
-from plankwise.data.pieces import Layout
+from plankwise.data.pieces import Layout, Piece
 from plankwise.data.quotes import Tally
 from plankwise.data.tables import read_table
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.predict import predict
-from plankwise.files import write_text
+from plankwise.files import whole_file
 from plankwise.kinds import load_kind
 from plankwise.models.labels import has_names
 from plankwise.models.limits import check_length
@@ -67,7 +69,7 @@ class Classifier:
 def predict_table(
     config: RunConfig, loader: Loader, path: Path, texts: list[str], layout: Layout, out: Path, console: Console
 ) -> list[Path]:
-    """Writes a CSV with a row per row of the table: its number, the prediction, and for classes the confidence.
+    """Writes a CSV with all columns of the table, then the prediction and for classes the confidence, row by row.
 
     Raises:
         PlankwiseError: the model or the table cannot be used.
@@ -76,13 +78,7 @@ def predict_table(
         raise ConfigError(f"--text is given {len(texts)} times; a model takes one text or a pair")
     if out.is_dir():
         raise ConfigError(f"--out is {out}, which is a folder; give the name of a csv file")
-    classifier = Classifier(config, loader)
-    tally = Tally()
-    table = read_table(path, texts, layout, key="--table", tell=tally.add)
-    for note in tally.notes:
-        console.print(note, soft_wrap=True)
-    columns = dict(zip(("text", "text_pair"), (table[name] for name in texts), strict=False))
-    _write_csv(classifier, pa.table(columns), out, console)
+    _predict_file(Classifier(config, loader), Piece(path, layout), texts, out, console, key="--table")
     return [out]
 
 
@@ -96,9 +92,16 @@ def predict_tests(config: RunConfig, loader: Loader, out: Path, console: Console
         raise ConfigError(f"--out is {out}, which is a file; test files are written into a folder")
     task: Any = config.task
     module = load_kind("tasks", task.name, key="task.name")
+    written = []
+    if hasattr(module, "test_files"):
+        files = module.test_files(task)
+        classifier = Classifier(config, loader)
+        for path, texts, layout in files:
+            written.append(out / f"{path.stem}.csv")
+            _predict_file(classifier, Piece(path, layout), texts, written[-1], console, key="task.test")
+        return written
     tests = module.read_tests(task)
     classifier = Classifier(config, loader)
-    written = []
     for name, table in tests.items():
         if hasattr(module, "write_submission"):
             path = out / f"{name}.tsv"
@@ -106,7 +109,8 @@ def predict_tests(config: RunConfig, loader: Loader, out: Path, console: Console
             module.write_submission(path, table["id"].to_pylist(), values, task)
         else:
             path = out / f"{name}.csv"
-            _write_csv(classifier, table, path, console)
+            rows = ([str(row)] for row in range(table.num_rows))
+            _write_csv(classifier, classifier.outputs(table, console), ["row"], rows, path, console)
         written.append(path)
     return written
 
@@ -126,16 +130,56 @@ def _in_task_order(classifier: Classifier, outputs: np.ndarray, labels: tuple[st
     return np.array([wanted.index(name) for name in own])[predicted] if named else predicted
 
 
-def _write_csv(classifier: Classifier, table: pa.Table, path: Path, console: Console) -> None:
-    outputs = classifier.outputs(table, console)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    if classifier.labels:
-        shares = softmax(outputs, axis=1)
-        writer.writerow(["row", "prediction", "confidence"])
-        for row, index in enumerate(shares.argmax(axis=1)):
-            writer.writerow([row, classifier.labels[index], f"{shares[row, index]:.4f}"])
-    else:
-        writer.writerow(["row", "prediction"])
-        writer.writerows([row, f"{value:.4f}"] for row, value in enumerate(outputs))
-    write_text(path, text.getvalue())
+def _predict_file(
+    classifier: Classifier, piece: Piece, texts: list[str], out: Path, console: Console, *, key: str
+) -> None:
+    """Predicts the columns of text of a file, whose path `key` gave, and writes them beside all of its columns."""
+    tally = Tally()
+    table = read_table(piece.path, texts, piece.layout, key=key, tell=tally.add)
+    for note in tally.notes:
+        console.print(note, soft_wrap=True)
+    named = dict(zip(("text", "text_pair"), (table[name] for name in texts), strict=False))
+    outputs = classifier.outputs(pa.table(named), console)
+    columns = read_columns(piece)
+    _write_csv(classifier, outputs, columns, read_cells(piece, columns), out, console)
+
+
+def _write_csv(
+    classifier: Classifier,
+    outputs: np.ndarray,
+    columns: list[str],
+    rows: Iterable[list[str]],
+    path: Path,
+    console: Console,
+) -> None:
+    """Writes rows as they come, each with what the model says of it."""
+    new = ["prediction", "confidence"] if classifier.labels else ["prediction"]
+    names = [_free_name(name, columns) for name in new]
+    for name, given in zip(new, names, strict=True):
+        if given != name:
+            console.print(f"the table has a column {name!r} already, so the new one is {given!r}", soft_wrap=True)
+    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*columns, *names])
+        predictions = _as_cells(classifier, outputs)
+        for row, predicted in itertools.zip_longest(rows, predictions):
+            if row is None or predicted is None:
+                raise DataError(
+                    f"the table has another number of rows than the {len(outputs)} that were predicted, so it was changed "
+                    "meanwhile; predict it again"
+                )
+            writer.writerow([*row, *predicted])
+
+
+def _as_cells(classifier: Classifier, outputs: np.ndarray) -> Iterator[list[str]]:
+    if not classifier.labels:
+        return ([f"{value:.4f}"] for value in outputs)
+    shares = softmax(outputs, axis=1)
+    best = shares.argmax(axis=1)
+    return ([classifier.labels[index], f"{shares[row, index]:.4f}"] for row, index in enumerate(best))
+
+
+def _free_name(name: str, taken: list[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+    return next(one for one in names if one not in taken)

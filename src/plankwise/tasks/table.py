@@ -155,14 +155,24 @@ def read(options: Options) -> Source:
     )
 
 
+def test_files(options: Options) -> list[tuple[Path, list[str], Layout]]:
+    """The file of examples to predict, its columns of text, and how it is written.
+
+    Raises:
+        DataError: no file is given.
+    """
+    if options.test is None:
+        raise DataError("task.test is not given; name the file of examples to predict, or give --table and --text")
+    return [(Path(options.test).expanduser(), text_columns(options), _layout(options))]
+
+
 def read_tests(options: Options) -> dict[str, pa.Table]:
     """The examples to predict, with the row number as `id`, under the file's name without its ending.
 
     Raises:
         DataError: no file is given, or it cannot be used.
     """
-    if options.test is None:
-        raise DataError("task.test is not given; name the file of examples to predict, or give --table and --text")
+    test_files(options)
     path, table = _read_columns(options, "test", text_columns(options))
     return {path.stem: pa.table({"id": pa.array(np.arange(table.num_rows)), **_texts(options, table)})}
 
