@@ -38,6 +38,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("run",),
     ("comparison",),
     ("studies",),
+    ("api",),
     ("cli",),
     ("__main__",),
 ]

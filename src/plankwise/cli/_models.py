@@ -1,11 +1,10 @@
 """A model given on the command line: what `evaluate` and `predict` share."""
 
 import json
-from pathlib import Path
 
 from plankwise.config import RunConfig, load_config
 from plankwise.errors import ConfigError
-from plankwise.run.folders import CONFIG
+from plankwise.run.folders import find_config
 
 
 def config_for(model: str, overrides: list[str], task_wanted: str = "") -> RunConfig:
@@ -16,16 +15,10 @@ def config_for(model: str, overrides: list[str], task_wanted: str = "") -> RunCo
     Raises:
         ConfigError: a run's folder instead of a model's; a task is needed and not given; or the config is wrong.
     """
-    folder = Path(model).expanduser()
-    if (folder / CONFIG).is_file() and not (folder / "config.json").is_file():
-        raise ConfigError(f"{model} is the folder of a run; give one of its models, for example {folder / 'successor'}")
-    recipe = folder.resolve().parent / CONFIG
-    in_run = folder.is_dir() and recipe.is_file()
-    if task_wanted and not in_run and not any(override.startswith("task.") for override in overrides):
+    recipe = find_config(model)
+    if task_wanted and recipe is None and not any(override.startswith("task.") for override in overrides):
         raise ConfigError(
             f"{model} does not lie in the folder of a run, so its task is not known; {task_wanted}, "
             "for example task.name=glue task.subset=rte"
         )
-    return load_config(
-        recipe if in_run else None, [*overrides, f"predecessor.path={json.dumps(model, ensure_ascii=False)}"]
-    )
+    return load_config(recipe, [*overrides, f"predecessor.path={json.dumps(model, ensure_ascii=False)}"])

@@ -6,27 +6,14 @@ from rich.table import Table
 from plankwise.core.plan import Slot
 from plankwise.estimate.phases import duration
 from plankwise.record import SCORE, Shown
-from plankwise.report.remarks import held_back_remark, remarks, show_retained, training_time
-from plankwise.report.text import MODELS, count, number
+from plankwise.report.remarks import held_back_remark, remarks
+from plankwise.report.results import results_of
+from plankwise.report.text import count, number
 
 
 def show_results(record: dict, console: Console) -> None:
     """One row a model: parameters, size, score, retained share, latency, speed-up; no wider than 80 columns."""
-    batch = next(iter(record["predecessor"].get("latency") or {"": None}))
-    table = _table(record, ("retained", f"latency{f' @{batch}' if batch else ''}", "speed-up"))
-    for name in MODELS:
-        if name in record:
-            model = record[name]
-            retained = model.get("retained", 1)
-            kept = "" if retained is None else show_retained(model, retained)
-            table.add_row(name, *_cells(record, model), kept, *_times(model))
-    console.print(table)
-    _show_remarks(record, console)
-    if record["made_head"]:
-        console.print("the predecessor's head was made here: it had none for this task")
-    steps, skipped = record["steps"], record["skipped_steps"]
-    console.print(f"{steps} steps, {skipped} of them skipped: no slot was replaced")
-    console.print(f"training: {training_time(record)}")
+    results_of(record).print(console)
     console.print(f"successor: {record['successor']['path']}", soft_wrap=True)
 
 

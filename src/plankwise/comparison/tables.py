@@ -36,6 +36,7 @@ from plankwise.report.remarks import (
     held_back_note,
     seeds_remark,
 )
+from plankwise.report.results import Results
 from plankwise.task_kinds import Answers
 
 WIDTH = 100
@@ -233,6 +234,14 @@ def show_tables(tables: Sequence[TaskTable], console: Console) -> None:
         console.print(shown)
 
 
+def table_results(table: TaskTable) -> Results:
+    """One task's table as Python and a notebook show it."""
+    columns = _columns(table.task)
+    rows = [[row.name, *_figures(row)[: len(columns)], row.verdict] for row in table.rows]
+    failures = [f"{row.label}: {row.failure}" for row in table.rows if row.failure]
+    return Results(table.title, ["", *columns, "verdict"], rows, notes=[*failures, *table.notes])
+
+
 def _macro_title(tables: Sequence[TaskTable]) -> str:
     names = [table.task.task.name for table in tables]
     left_out = " without WNLI" if "glue/wnli" in names and all(name.startswith("glue/") for name in names) else ""
@@ -318,7 +327,7 @@ def _cell(text: str) -> str:
 
 def _csv(tables: Sequence[TaskTable]) -> str:
     out = io.StringIO()
-    rows = [{"task": table.task.name, **_plain(row)} for table in tables for row in table.rows]
+    rows = [{"task": table.task.name, **plain_row(row)} for table in tables for row in table.rows]
     writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -328,7 +337,7 @@ def _csv(tables: Sequence[TaskTable]) -> str:
     return out.getvalue()
 
 
-def _plain(row: Row) -> dict:
+def plain_row(row: Row) -> dict:
     """A row's figures, unrounded."""
     summary, comparison = row.summary, row.comparison
     keys = ("median", "spread", "best", "retained", "seconds")
@@ -359,7 +368,7 @@ def _json(tables: Sequence[TaskTable]) -> dict:
             "predecessor": table.task.predecessor,
             "baseline": table.baseline,
             "latency_batch": table.task.latency_batch,
-            "rows": [_plain(row) for row in table.rows],
+            "rows": [plain_row(row) for row in table.rows],
             "notes": table.notes,
             "cells": [cell.to_json() for cell in table.task.cells],
             "configs": {label: config.model_dump(mode="json") for label, config in table.task.configs.items()},

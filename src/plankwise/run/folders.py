@@ -20,6 +20,7 @@ from plankwise.record import FILE
 
 CONFIG = "config.toml"
 LOCK = ".lock"
+GIVEN = "given"  # examples and models that were given in memory; written before the run begins
 AFTERWARDS = "analysis"  # the section that changes nothing of what a run trains
 
 
@@ -94,7 +95,7 @@ class FolderLock:
 @contextmanager
 def claimed(lock: FolderLock, config: RunConfig) -> Iterator[None]:
     """The folder is claimed; if what is found wrong inside could only be found there, a new folder goes again."""
-    new = not lock.folder.exists() or all(path.name == LOCK for path in lock.folder.iterdir())
+    new = not lock.folder.exists() or all(path.name in (LOCK, GIVEN) for path in lock.folder.iterdir())
     lock.acquire()
     claim(lock.folder, config)
     try:
@@ -119,7 +120,7 @@ def is_finished(folder: Path, config: RunConfig) -> bool:
     """
     if folder.is_file():
         raise RunError(f"run.folder is {folder}, which is a file; choose another run.folder")
-    if not folder.is_dir() or all(is_leftover(path) or path.name == LOCK for path in folder.iterdir()):
+    if not folder.is_dir() or all(is_leftover(path) or path.name in (LOCK, GIVEN) for path in folder.iterdir()):
         return False
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder} holds files that are not a run of plankwise; choose another run.folder, or empty it")
@@ -129,6 +130,19 @@ def is_finished(folder: Path, config: RunConfig) -> bool:
             f"{folder} holds another run ({_difference(before, now)}); choose another run.folder or run.name, or delete it"
         )
     return (folder / FILE).is_file()
+
+
+def find_config(model: str) -> Path | None:
+    """The config of the run that a model's folder lies in; None if it lies in none.
+
+    Raises:
+        ConfigError: it is the folder of a run, not of a model.
+    """
+    folder = Path(model).expanduser()
+    if (folder / CONFIG).is_file() and not (folder / "config.json").is_file():
+        raise ConfigError(f"{model} is the folder of a run; give one of its models, for example {folder / 'successor'}")
+    config = folder.resolve().parent / CONFIG
+    return config if folder.is_dir() and config.is_file() else None
 
 
 def read_config(folder: Path) -> RunConfig:
