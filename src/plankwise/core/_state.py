@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
@@ -68,6 +69,9 @@ class HybridState:
 
     frozen_modules: list[nn.Module] = field(default_factory=list)  # kept in eval mode while the rest is trained
     module_modes: list[tuple[nn.Module, bool]] = field(default_factory=list)  # in which `train` last left each module
+    processing_class: Any = (
+        None  # the training's tokenizer or processor: saved beside the successor, but not part of it
+    )
     # What a skipped step reports, for each device where a replica runs; None: the model itself.
     last_losses: dict[torch.device | None, LastLoss | None] = field(default_factory=dict)
 

@@ -15,6 +15,7 @@ def collapse(model: nn.Module, plan: Plan) -> nn.Module:
     """
     places = {path: model.get_submodule(path) for slot in plan.slots for path in slot.places}
     memo: dict[int, object] = {id(place.block): None for place in places.values()}
+    memo[id(vars(model).get("_hybrid_state"))] = None
     successor = copy.deepcopy(model, memo)
     for slot in plan.slots:
         first, *others = slot.places

@@ -171,7 +171,6 @@ class Hybrid(nn.Module):
     def collapse(self) -> nn.Module:
         """The successor alone, as a new model of the predecessor's class; the hybrid stays as it is."""
         state = self._hybrid_state
-        state.module_modes = []  # what it refers to would be copied
         model = collapse(self, state.plan)
         model.__class__ = state.original_class
         # What a Trainer may have put on the instance refers to the hybrid's forward.

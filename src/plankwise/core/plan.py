@@ -1,6 +1,6 @@
 """The plan: which slots a model gets. Even spans, listed spans, or any path; to and from JSON."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -50,6 +50,15 @@ class Plan:
     def chains(self) -> list[str]:
         """The paths of the chains that have slots of blocks."""
         return list(dict.fromkeys(slot.path for slot in self.slots if slot.span))
+
+    def inside(self, path: str) -> "Plan":
+        """The slots below `path`, as a plan of the module that stands there."""
+        below = f"{path}." if path else ""
+        return Plan(
+            tuple(
+                replace(slot, path=slot.path.removeprefix(below)) for slot in self.slots if slot.path.startswith(below)
+            )
+        )
 
     def kept(self, path: str, length: int) -> list[int]:
         """Of a chain of so many blocks, the indices that have a block after collapse."""

@@ -7,6 +7,8 @@ A family's file is named after its `config.model_type` (with `_` for `-`) and ma
 """
 
 import copy
+import functools
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +17,9 @@ from torch import nn
 from plankwise.core.chain import Chain, find_chains
 from plankwise.errors import PlanError
 from plankwise.kinds import list_kinds, load_kind
+
+# Words in the names of config entries that list something for each layer: layer_types, Longformer's attention_window, …
+BY_LAYER = ("layer", "window", "pattern", "indexer_types", "intermediate_size")
 
 
 def family_of(model: nn.Module) -> ModuleType | None:
@@ -29,10 +34,18 @@ def chains_of(model: nn.Module, paths: list[str] | None = None) -> list[Chain]:
     Raises:
         PlanError: it has none, or its family cannot be compressed this way.
     """
-    family = family_of(model)
-    if family is not None and hasattr(family, "check"):
-        family.check(model)
+    for module in _with_config(model):
+        family = family_of(module)
+        if family is not None and hasattr(family, "check"):
+            family.check(module)
     return find_chains(model, paths)
+
+
+def _with_config(model: nn.Module) -> list[nn.Module]:
+    """The outermost modules that have a config: the model itself, or what a wrapper is around."""
+    if hasattr(model, "config"):
+        return [model]
+    return [module for child in model.children() for module in _with_config(child)]
 
 
 def disable_layerdrop(model: nn.Module) -> None:
@@ -47,14 +60,38 @@ def shortened(model: nn.Module, kept: dict[str, list[int]]) -> Any:
     config: Any = copy.deepcopy(model.config)
     family = family_of(model)
     for path, indices in kept.items():
-        shorten_config(config, path, indices)
         if family is not None and hasattr(family, "shorten"):
             family.shorten(config, path, indices)
+        _shorten(_owner(model, config, path), path, indices)
     return config
 
 
-def shorten_config(config: Any, path: str, kept: list[int]) -> None:
+def _owner(model: nn.Module, config: Any, path: str) -> Any:
+    """Of a copy of the model's config, the config of the stack that the chain at `path` is in; CLIP has one for each of two."""
+    given: Any = model.config
+    inner = dict(_inner_configs(given))
+    parts = path.split(".")
+    for depth in range(len(parts) - 1, 0, -1):
+        own = getattr(model.get_submodule(".".join(parts[:depth])), "config", None)
+        same = [keys for keys, one in inner.items() if one is own]
+        alike = same or [keys for keys, one in inner.items() if type(one) is type(own)]
+        if len(alike) == 1:
+            return functools.reduce(getattr, alike[0], config)
+    return config if hasattr(config, "num_hidden_layers") or config.is_encoder_decoder else config.get_text_config()
+
+
+def _inner_configs(config: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The configs inside a config, each with the keys that lead to it."""
+    for key in getattr(config, "sub_configs", {}):
+        if (inner := getattr(config, key, None)) is not None:
+            yield (*above, key), inner
+            yield from _inner_configs(inner, (*above, key))
+
+
+def _shorten(config: Any, path: str, kept: list[int]) -> None:
     """Writes a chain's new depth into the config, and cuts the config's per-layer lists to the kept indices.
+
+    A list that the family's file has cut already has another length, and is left as it is.
 
     Raises:
         PlanError: the config does not say how deep the chain is.
@@ -62,18 +99,17 @@ def shorten_config(config: Any, path: str, kept: list[int]) -> None:
     if (stage := _stage_of(config, path)) is not None:
         config.depths = [len(kept) if index == stage else depth for index, depth in enumerate(config.depths)]
         return
-    owner = config if hasattr(config, "num_hidden_layers") or config.is_encoder_decoder else config.get_text_config()
-    key = count_key(owner, path)
-    if not hasattr(owner, key):
+    key = count_key(config, path)
+    if not hasattr(config, key):
         raise PlanError(
             f"a {config.model_type} config does not say how many blocks {path} has, so it cannot describe a shorter one; "
             "keep the number of blocks: give plan.spans of one block each, or plan.slots"
         )
-    before = getattr(owner, key)
-    for name, value in owner.to_dict().items():
-        if "layer" in name and isinstance(value, list | tuple) and len(value) == before:
-            setattr(owner, name, [value[index] for index in kept])
-    setattr(owner, key, len(kept))
+    before = getattr(config, key)
+    for name, value in config.to_dict().items():
+        if any(word in name for word in BY_LAYER) and isinstance(value, list | tuple) and len(value) == before:
+            setattr(config, name, [value[index] for index in kept])
+    setattr(config, key, len(kept))
 
 
 def _stage_of(config: Any, path: str) -> int | None:
@@ -112,8 +148,16 @@ def group_parameters(model: nn.Module, chain_paths: set[str]) -> dict[str, str]:
 
 
 def head_of(model: nn.Module) -> set[str]:
-    """The names of the parameters behind the chains that are not shared with the embeddings."""
-    groups = group_parameters(model, {chain.path for chain in chains_of(model)})
+    """The names of the parameters behind the chains that are not shared with the embeddings.
+
+    In a model without a chain (ALBERT), those outside of the model that its family has for all tasks, and its pooler's.
+    """
+    try:
+        groups = group_parameters(model, {chain.path for chain in find_chains(model)})
+    except PlanError:
+        body = f"{getattr(model, 'base_model_prefix', '')}."
+        names = dict(model.named_parameters()).keys()
+        return {name for name in names if not name.startswith(body) or name.startswith(f"{body}pooler")}
     return {name for name, group in groups.items() if group == "head"}
 
 

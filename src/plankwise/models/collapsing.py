@@ -1,5 +1,6 @@
 """A collapsed successor made anew, as `from_pretrained` makes it: by its family's config if that describes it, else by its plan."""
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -9,9 +10,11 @@ from plankwise.core.plan import Plan
 from plankwise.errors import PlanError
 from plankwise.families import shortened
 from plankwise.models import planned
+from plankwise.models.hybrids import outermost_models
 
 # What rebuilding is there to set right, and what is for training alone.
 BY_PLACE = ("layer_idx", "layer_id", "layer_index", "layer_number", "training", "p", "drop_prob", "layerdrop")
+OWN_COUNTS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "depth")
 
 
 def rebuild(successor: Any, plan: Plan, lengths: dict[str, int]) -> nn.Module:
@@ -37,6 +40,51 @@ def rebuild(successor: Any, plan: Plan, lengths: dict[str, int]) -> nn.Module:
     if getattr(successor, "generation_config", None) is not None:
         model.generation_config = successor.generation_config
     return model.eval()
+
+
+def rebuild_inside(wrapper: nn.Module, plan: Plan, lengths: dict[str, int]) -> nn.Module:
+    """A collapsed module that is not a Hugging Face model itself, with those inside it made anew: their configs say what they are.
+
+    What the wrapper shares with a model inside it stays shared: parameters, and the config if it is the same object.
+
+    Raises:
+        PlanError: as `rebuild` does.
+    """
+    ties = planned.find_ties(wrapper)
+    models = list(outermost_models(wrapper))
+    for chain, length in lengths.items():
+        if not chain.startswith(tuple(f"{path}." for path, _ in models)):
+            _shorten_own(wrapper, length, len(plan.kept(chain, length)))
+    for path, model in models:
+        own = plan.inside(path)
+        if not own.slots:
+            continue
+        below = f"{path}."
+        inner = {chain.removeprefix(below): length for chain, length in lengths.items() if chain.startswith(below)}
+        new = rebuild(model, own, inner)
+        for place in [other for other, one in wrapper.named_modules(remove_duplicate=False) if one is model]:
+            wrapper.set_submodule(place, new)
+        for module in wrapper.modules():
+            if vars(module).get("config") is model.config:
+                module.config = new.config
+    for name, source in ties.items():
+        parent, _, last = name.rpartition(".")
+        setattr(wrapper.get_submodule(parent), last, wrapper.get_parameter(source))
+    return wrapper
+
+
+def _shorten_own(wrapper: nn.Module, before: int, after: int) -> None:
+    """Writes the new depth into the configs of a module of the user's own, under the names that configs have for it."""
+    for module in wrapper.modules():
+        config = vars(module).get("config")
+        for key in OWN_COUNTS:
+            if isinstance(config, dict) and config.get(key) == before:
+                config[key] = after
+            elif getattr(config, key, None) == before:
+                try:
+                    setattr(config, key, after)
+                except dataclasses.FrozenInstanceError:  # it is the successor's own copy, so it may be written to
+                    object.__setattr__(config, key, after)
 
 
 def describes(plain: nn.Module, successor: nn.Module) -> bool:

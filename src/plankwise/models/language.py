@@ -29,7 +29,7 @@ def load_language_model(loader: Loader, path: str, objective: str, *, tokenizer:
             f"task.objective is {objective!r}, but the tokenizer of {path} has no mask token; use a model that has one, or 'clm'"
         )
     _check_family(loader.config(path), objective, path, loader.remote_code)
-    loaded = loader.model(path, CLASSES[objective])
+    loaded = loader.model(path, CLASSES[objective], new_head=True)
     if objective == "clm":
         _check_causal(loaded.model, path)
     return loaded

@@ -13,10 +13,13 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoTokenizer
+from transformers.configuration_utils import PreTrainedConfig
 
 from plankwise.errors import ConfigError, MissingExtraError, PlankwiseError
+from plankwise.models.planned_config import HYBRID_TYPE
 from plankwise.models.quiet import quiet
 from plankwise.models.registration import register_when_loaded
+from plankwise.models.weights import check_weights
 
 EMBEDDED = "embedded"
 register_when_loaded()
@@ -54,9 +57,7 @@ class Loader:
         """
         with explained(path):
             tokenizer = AutoTokenizer.from_pretrained(resolve(path), trust_remote_code=self.remote_code)
-        if len(tokenizer) <= len(
-            tokenizer.all_special_tokens
-        ):  # what transformers makes up where the files are missing
+        if not knows_words(tokenizer):
             raise ConfigError(
                 f"{path} has no tokenizer: no vocabulary was found beside the model; "
                 "save the tokenizer that the model was trained with into the same folder"
@@ -73,13 +74,16 @@ class Loader:
         adjust: Callable[[Any], None] = lambda config: None,
         new_head: bool = False,
     ) -> Loaded:
-        """A model of an Auto class or a model class, its config adjusted before; with `new_head`, weights of another shape are new.
+        """A model of an Auto class or a model class, its config adjusted before.
+
+        With `new_head`, a head's weights that are missing, or of another shape, are new. No other weights may be.
 
         Raises:
-            ConfigError: nothing can be loaded from there.
+            ConfigError: nothing can be loaded from there, or other weights than the model's are.
         """
         with explained(path), quiet():
             config = AutoConfig.from_pretrained(resolve(path), trust_remote_code=self.remote_code)
+            refuse_pickle(path, config)
             adjust(config)
             model, info = kind.from_pretrained(
                 resolve(path),
@@ -90,7 +94,9 @@ class Loader:
                 ignore_mismatched_sizes=new_head,
             )
         changed = {item[0] for item in info["mismatched_keys"]}  # with the shapes there and here
-        new = tuple(name for name, _ in model.named_parameters() if name in info["missing_keys"] | changed)
+        absent = info["missing_keys"] | changed
+        check_weights(model, absent, info["unexpected_keys"], path, new_head=new_head)
+        new = tuple(name for name, _ in model.named_parameters() if name in absent)
         return Loaded(model.to(self.device), new)
 
     def outline(self, path: str, kind: Any) -> Any:
@@ -121,26 +127,30 @@ class Loader:
             raise ConfigError(
                 f"the config.json of {path} does not say what the model is (architectures); save it again"
             )
-        loaded = self.model(path, _class_of(config, names[0], path))
-        if loaded.new:
-            raise ConfigError(
-                f"{path} has no weights for {loaded.new[0]} and {len(loaded.new) - 1} more, which would be random; "
-                "give a folder that was written whole"
-            )
-        return loaded.model.eval()
+        return self.model(path, class_of(config, names[0], path)).model.eval()
 
 
 def load(path: str | Path, *, remote_code: bool = False) -> Any:
-    """A trained model from a folder that plankwise or transformers wrote, in eval mode; of a run's folder, its successor.
+    """A trained model from a folder that plankwise or transformers wrote, in eval mode.
+
+    Of a run's folder, its successor. Of a checkpoint that a Trainer wrote of a hybrid, the successor as it was at that step, which
+    can be scored, used and saved as any model; to go on training, resume from the checkpoint instead.
 
     Raises:
         PlankwiseError: nothing can be loaded from there, or weights are missing.
     """
-    successor = Path(path) / "successor"
-    return Loader(remote_code).trained(str(successor if (successor / "config.json").is_file() else path))
+    from plankwise.models.hybrid_loading import successor_of  # it builds hybrids, which takes what is in this file
+
+    inside = Path(path) / "successor"
+    found = str(inside if (inside / "config.json").is_file() else path)
+    with explained(found):
+        data, _ = PreTrainedConfig.get_config_dict(resolve(found))
+        if data.get("model_type") == HYBRID_TYPE:
+            return successor_of(found, data, remote_code=remote_code)
+    return Loader(remote_code).trained(found)
 
 
-def _class_of(config: Any, name: str, path: str) -> Any:
+def class_of(config: Any, name: str, path: str) -> Any:
     """The Auto class whose model for this config has that name, or the class itself."""
     import transformers
     from transformers.models.auto import modeling_auto
@@ -156,6 +166,34 @@ def _class_of(config: Any, name: str, path: str) -> Any:
             f"{path} is a {name}, which transformers does not have; set predecessor.remote_code if it brings its own"
         )
     return getattr(transformers, name)
+
+
+def knows_words(tokenizer: Any) -> bool:
+    """Whether a tokenizer has a vocabulary; where its files are missing, transformers makes up one of special tokens alone."""
+    return len(tokenizer) > len(tokenizer.all_special_tokens)
+
+
+def refuse_pickle(path: str, config: Any) -> None:
+    """Lets a model pass whose weights are in safetensors.
+
+    Raises:
+        ConfigError: its folder has them in pickle's format alone.
+    """
+    folder = Path(resolve(path))
+    pickles = sorted(file.name for file in folder.glob("*.bin")) if folder.is_dir() else []
+    if pickles and not list(folder.glob("*.safetensors")):
+        raise ConfigError(_convert(path, pickles[0], config))
+
+
+def _convert(path: str, name: str, config: Any) -> str:
+    kind = (config.architectures or ["AutoModel"])[0]
+    steps = "; ".join(
+        f"{one}.from_pretrained({path!r}).save_pretrained('converted')" for one in (kind, "AutoTokenizer")
+    )
+    return (
+        f"the weights of {path} are in pickle's format only ({name}), which can run any code when it is read, so it is not loaded; "
+        f"where you trust the file, convert it in Python: from transformers import {kind}, AutoTokenizer; {steps}"
+    )
 
 
 def resolve(path: str) -> str:

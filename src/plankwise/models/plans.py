@@ -1,8 +1,10 @@
 """Plans for Hugging Face and plain torch models: made from options, tried out, and their successors built."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -11,9 +13,10 @@ from plankwise.core.chain import Chain, find_chains
 from plankwise.core.hybrid import Hybrid, install
 from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, listed_plan, match_paths
 from plankwise.core.schedule import Constant
-from plankwise.errors import PlanError
+from plankwise.errors import ConfigError, PlanError, PlankwiseError
 from plankwise.families import chains_of, disable_layerdrop
-from plankwise.models.collapsing import rebuild
+from plankwise.models.collapsing import rebuild, rebuild_inside
+from plankwise.models.hybrids import unlabel_inside
 from plankwise.models.loading import Loader
 
 
@@ -23,6 +26,7 @@ def make_plan(model: nn.Module, options: Any) -> Plan:
     Raises:
         PlanError: it does not fit the model.
     """
+    check_model(model)
     if options.slots is None:
         found = chains_of(model, options.chains)
         if options.spans is not None:
@@ -35,6 +39,48 @@ def make_plan(model: nn.Module, options: Any) -> Plan:
     return checked_plan(slots, _chains_or_none(model))
 
 
+def check_model(model: Any) -> None:
+    """Lets models pass whose weights can be trained and taken apart.
+
+    Raises:
+        ConfigError: it is not a model, but the name of one, say.
+        PlanError: it is a hybrid, has adapters, or is quantised.
+    """
+    if not isinstance(model, nn.Module):
+        what = "the name or folder of one" if isinstance(model, str | Path) else f"a {type(model).__name__}"
+        raise ConfigError(
+            f"a loaded model is needed, but {model!r} is {what}; load it first, for example with "
+            f"AutoModelForSequenceClassification.from_pretrained(...), or use `plankwise compress` with predecessor.path"
+        )
+    if isinstance(model, Hybrid):
+        raise PlanError("the model is a hybrid already; collapse it first, or start from the predecessor")
+    for module in model.modules():
+        if hasattr(module, "merge_and_unload") or getattr(module, "peft_config", None):
+            raise PlanError(
+                f"{type(module).__name__} has adapters of peft, whose weights stand beside the blocks' own; merge them first: "
+                "model = model.merge_and_unload(), then compress that"
+            )
+    if (found := _quantised(model)) is not None:
+        raise PlanError(
+            f"the model is quantised ({found}), and successors cannot be trained from such weights; load it in floating point, "
+            "without quantization_config, and quantise its successor afterwards"
+        )
+
+
+def _quantised(model: nn.Module) -> str | None:
+    """What shows that a model is quantised, or None."""
+    for path, module in model.named_modules():
+        settings = getattr(getattr(module, "config", None), "quantization_config", None)
+        if settings is not None:
+            return f"{type(module).__name__} has a quantization_config"
+        if "quantized" in type(module).__module__.split("."):
+            return f"{path} is a {type(module).__module__}.{type(module).__name__}"
+    for name, parameter in model.named_parameters():
+        if not parameter.is_floating_point() and not parameter.is_complex():
+            return f"{name} is {parameter.dtype}"
+    return None
+
+
 def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int) -> list[nn.Module]:
     """One successor a slot, each made by its part, with the weights that it starts from; the model is only read.
 
@@ -43,7 +89,7 @@ def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int) -> l
     """
 
     def load(path: str) -> nn.Module:
-        return Loader(device=next(model.parameters()).device).model(path, type(model)).model
+        return Loader(device=next(model.parameters()).device).model(path, type(model), new_head=True).model
 
     return parts.build_successors(model, plan, init=init, seed=seed, load=load)
 
@@ -66,10 +112,56 @@ def assemble(model: nn.Module, plan: Plan, successors: list[nn.Module]) -> Hybri
 
 
 def take_out(hybrid: Hybrid) -> nn.Module:
-    """The successor alone, as a model that loads by its own config."""
+    """The successor alone, as a model that loads by its own config; of a wrapper around such a model, the wrapper around it."""
     lengths = {path: len(hybrid.get_submodule(path)) for path in hybrid.plan.chains}  # type: ignore[arg-type]
     successor = Hybrid.collapse(hybrid)
-    return rebuild(successor, hybrid.plan, lengths) if isinstance(successor, PreTrainedModel) else successor
+    unlabel_inside(successor)
+    make = rebuild if isinstance(successor, PreTrainedModel) else rebuild_inside
+    return make(successor, hybrid.plan, lengths)
+
+
+def check_collapse(model: nn.Module, plan: Plan, successors: list[nn.Module]) -> None:
+    """Finds out before training what `take_out` would refuse after it; model and successors stay as they are.
+
+    It is done on copies without weights, which take next to no memory. Only where that fails are the weights copied too, to be sure
+    that it was not for lack of them.
+
+    Raises:
+        PlanError: the successor cannot be taken out of this model.
+    """
+    try:
+        with torch.device("meta"):
+            take_out(assemble(*_copied(model, plan, successors, _without_values(model, successors))))
+    except Exception:
+        try:
+            take_out(assemble(*_copied(model, plan, successors, {})))
+        except PlankwiseError:
+            raise
+        except Exception as error:
+            raise PlanError(
+                f"the successor could not be taken out of a {type(model).__name__} after training ({_reason(error)}); make the "
+                "model one that copy.deepcopy copies, or, if transformers cannot make a shorter one, add a file to families/"
+            ) from error
+
+
+def _copied(model: nn.Module, plan: Plan, successors: list[nn.Module], memo: dict) -> tuple:
+    copied, others = copy.deepcopy((model, successors), memo)
+    return copied, plan, others
+
+
+def _without_values(model: nn.Module, successors: list[nn.Module]) -> dict[int, Any]:
+    """For `copy.deepcopy`: each tensor as one that has its shape alone."""
+    memo: dict[int, Any] = {}
+    for module in (model, *successors):
+        for parameter in module.parameters():
+            memo[id(parameter)] = nn.Parameter(parameter.detach().to("meta"), requires_grad=parameter.requires_grad)
+        for buffer in module.buffers():
+            memo[id(buffer)] = buffer.to("meta")
+    return memo
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no reason given'}"
 
 
 def reassemble(predecessor: nn.Module, successor: nn.Module, plan: Plan) -> Hybrid:

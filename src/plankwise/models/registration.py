@@ -1,4 +1,4 @@
-"""Lets transformers' Auto classes load planned successors once `plankwise` has been imported.
+"""Lets transformers' Auto classes load planned successors, and refuse hybrids, once `plankwise` has been imported.
 
 Importing plankwise does not load transformers: if transformers is there already, registering is done at once, else right after
 it has loaded the module that maps model types to configs.
@@ -38,7 +38,7 @@ class _AfterLoading(importlib.abc.MetaPathFinder):
 
 
 def register_when_loaded() -> None:
-    """Registers planned successors with transformers, now or as soon as it is loaded."""
+    """Registers our configs with transformers, now or as soon as it is loaded."""
     if TRIGGER in sys.modules:
         _register()
     elif not any(isinstance(finder, _AfterLoading) for finder in sys.meta_path):
@@ -46,6 +46,7 @@ def register_when_loaded() -> None:
 
 
 def _register() -> None:
-    from plankwise.models.planned_config import MODEL_TYPE, PlannedConfig
+    from plankwise.models.planned_config import HybridConfig, PlannedConfig
 
-    sys.modules[TRIGGER].CONFIG_MAPPING.register(MODEL_TYPE, PlannedConfig, exist_ok=True)
+    for kind in (PlannedConfig, HybridConfig):
+        sys.modules[TRIGGER].CONFIG_MAPPING.register(kind.model_type, kind, exist_ok=True)

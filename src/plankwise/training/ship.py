@@ -5,22 +5,29 @@ Trainer(model=ship, args=args, train_dataset=train, callbacks=[ship.callback()])
 ship.collapse().save_pretrained("successor")
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from numbers import Integral
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
-from transformers import TrainerCallback
+from transformers import PreTrainedModel, TrainerCallback
 
 from plankwise.core.hybrid import Hybrid, Rules, install
 from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, listed_plan, match_paths
 from plankwise.core.schedule import Linear, Plateau, Schedule
 from plankwise.errors import ConfigError, PlanError
 from plankwise.families import chains_of, disable_layerdrop, group_parameters
-from plankwise.models.plans import build_successors, take_out
-from plankwise.parts import OWN
+from plankwise.models.hybrids import SavedAsHybrid, label_inside
+from plankwise.models.plans import build_successors, check_collapse, check_model, take_out
+from plankwise.models.saving import find_tokenizer, save_beside
+from plankwise.parts import OWN, STARTS
 
+logger = logging.getLogger(__name__)
+
+FITTED = "fitted"
 Unfreeze = Literal["nothing", "head", "embeddings", "all"]
 
 HYBRID_SCORE = "hybrid_score"  # in a log history: what the hybrid, run at its rate, scored after so many steps
@@ -44,8 +51,15 @@ class Ship(Hybrid):
             self.follow(self.schedule.after(scores))
 
     def collapse(self) -> nn.Module:
-        """The successor alone, as a new model of the predecessor's class; the hybrid stays as it is."""
-        return take_out(self)
+        """The successor alone, as a new model of the predecessor's class; the hybrid stays as it is.
+
+        Its `save_pretrained` writes the tokenizer, or processor, too: the Trainer's, or else the one in the predecessor's folder.
+        """
+        return save_beside(take_out(self), self._hybrid_state.processing_class or _tokenizer_of(self))
+
+
+class PretrainedShip(SavedAsHybrid, Ship):
+    """The ship of a Hugging Face model: what a Trainer saves of it says that it is a hybrid."""
 
 
 class ReplacingCallback(TrainerCallback):
@@ -65,6 +79,13 @@ class ReplacingCallback(TrainerCallback):
             raise ConfigError(
                 "the schedule is a plateau, which rises by the hybrid's score, but the callback cannot score; "
                 "give it a function, ship.callback(score=...), or choose a schedule that is driven by the step"
+            )
+        found = kwargs.get("processing_class") or _collator_tokenizer(kwargs.get("train_dataloader"))
+        self.ship._hybrid_state.processing_class = found
+        if found is None and _reads_text(self.ship) and _tokenizer_of(self.ship) is None:
+            logger.warning(
+                "the Trainer knows no tokenizer, so none will be saved beside the successor, which cannot be used without one; "
+                "give it Trainer(processing_class=tokenizer), or save it yourself: tokenizer.save_pretrained('successor')"
             )
         self.ship.recall(state.log_history)
         self.ship.begin(state.max_steps)
@@ -115,6 +136,25 @@ class ReplacingCallback(TrainerCallback):
             state.log_history[-1].update(extra)
 
 
+def _collator_tokenizer(loader: Any) -> Any:
+    """The tokenizer of the function that makes batches, which a Trainer without a `processing_class` saves too; or None."""
+    collate = getattr(loader, "collate_fn", None)
+    return getattr(getattr(collate, "data_collator", collate), "tokenizer", None)
+
+
+def _reads_text(model: Any) -> bool:
+    return isinstance(model, PreTrainedModel) and model.main_input_name == "input_ids"
+
+
+def _tokenizer_of(model: Any) -> Any:
+    """The tokenizer in the folder that a model of text came from, if it fits the model; or None."""
+    if not _reads_text(model) or not model.config.name_or_path:
+        return None
+    tokenizer = find_tokenizer(model.config.name_or_path)
+    fits = tokenizer is not None and len(tokenizer) <= model.get_input_embeddings().num_embeddings
+    return tokenizer if fits else None
+
+
 def _record_no_overflow(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> dict[str, Any] | None:
     """Lets a gradient scaler take a step in which no parameter has a gradient; its state before, or None if there are gradients.
 
@@ -152,10 +192,14 @@ def hybrid(
 
     Say the plan in one way: `successors` even spans per chain (half the blocks by default), listed `spans`, or `slots`: modules
     of your own, each by the path of the one module that it replaces. `unfreeze` names what else is trained once the rate is 1.
+    A wrapper around a Hugging Face model (a SentenceTransformer, a module of your own) is given back as one by `collapse`.
 
     Raises:
-        PlanError: the plan does not fit the model.
+        ConfigError: an argument is not what it should be.
+        PlanError: the plan does not fit the model, or its successor could not be taken out after training.
     """
+    check_model(model)
+    _check_arguments(successors, schedule, init, unfreeze)
     if sum(way is not None for way in (successors, spans, slots)) > 1:
         raise ConfigError("successors, spans and slots say the same thing in different ways; give one of them")
     if slots is not None:
@@ -166,7 +210,27 @@ def hybrid(
         found = chains_of(model, chains)
         plan = even_plan(found, successors, part) if spans is None else listed_plan(found, spans, part)
         built = build_successors(model, plan, init=init, seed=seed)
+    check_collapse(model, plan, built)
     return launch(model, plan, built, schedule or Linear(), seed=seed, unfreeze=unfreeze, rules=rules or Rules())
+
+
+def _check_arguments(successors: Any, schedule: Any, init: Any, unfreeze: Any) -> None:
+    if successors is not None and (isinstance(successors, bool) or not isinstance(successors, Integral)):
+        raise ConfigError(
+            f"successors is {successors!r}, which is not a whole number; give one, for example successors=3"
+        )
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise ConfigError(
+            f"schedule is {schedule!r}, which is not a schedule; give one of plankwise's, for example "
+            "schedule=plankwise.Linear(start=0.3, full_at=0.5)"
+        )
+    if init == FITTED:
+        raise ConfigError(
+            "init is 'fitted', for which successors are trained on texts first, and hybrid() is given none; use a recipe with "
+            f"plan.init = 'fitted' and `plankwise compress`, or choose {', '.join(STARTS)} here"
+        )
+    if unfreeze not in get_args(Unfreeze):
+        raise ConfigError(f"unfreeze is {unfreeze!r}; choose one of {', '.join(get_args(Unfreeze))}")
 
 
 def _check_one_module(path: str, matches: list[str]) -> None:
@@ -202,6 +266,8 @@ def launch(
         if not name.startswith(places) and (unfreeze == "all" or groups.get(name) == unfreeze)
     }
     merged = Rules(**{**vars(rules), "unfrozen": frozenset(unfrozen)})
-    ship = install(model, plan, successors, schedule, seed=seed, rules=merged, kind=Ship)
+    kind = PretrainedShip if isinstance(model, PreTrainedModel) else Ship
+    ship = install(model, plan, successors, schedule, seed=seed, rules=merged, kind=kind)
     assert isinstance(ship, Ship)
+    label_inside(ship, plan)
     return ship
