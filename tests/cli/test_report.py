@@ -64,9 +64,20 @@ def test_several_runs_are_compared_in_a_page_here(command, run_folder, tmp_path,
     monkeypatch.chdir(tmp_path)
     result = command("report", *folders)
     assert result.code == 0, result.err
-    assert "two keeps the most: 97.0% of accuracy on table" in result.out.replace("\n", " ")
+    told = "two and one keep the most: 97.0% to 95.0% of accuracy on table, a gap within the sampling error of 10 dev examples"
+    assert told in result.out.replace("\n", " ")
     assert result.out.splitlines()[-1] == "report.html"
     assert len(re.findall("<article", (tmp_path / "report.html").read_text("utf-8"))) == 2
+
+
+def test_runs_of_different_tasks_are_not_ranked_together(command, run_folder, tmp_path, monkeypatch):
+    other = {**make_record()["task"], "name": "letters"}
+    folders = [run_folder("one"), run_folder("two", retained=0.97, task=other)]
+    monkeypatch.chdir(tmp_path)
+    told = " ".join(command("report", *folders).out.split())
+    assert "2 runs in 2 groups: scores on different tasks, or by different metrics, do not compare" in told
+    assert "one, the only run on table, keeps 95.0% of accuracy and is 2.00× as fast." in told
+    assert "two, the only run on letters, keeps 97.0% of accuracy and is 2.00× as fast." in told
 
 
 def test_the_page_goes_where_out_says(command, run_folder, tmp_path):

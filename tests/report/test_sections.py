@@ -1,4 +1,3 @@
-import json
 import re
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import plankwise.report
 from plankwise.errors import RunError
 from plankwise.report._errors import group_labels
 from plankwise.report._training import merge_bins
-from plankwise.report.comparison import comparison_verdict, runs_verdict, summarise_runs
 from plankwise.report.page import MAX_BYTES, make_page, read_inputs, write_report
 from plankwise.report.sections import flatten
 
@@ -50,8 +48,8 @@ def test_a_record_may_lack_what_not_every_run_has(page_of, records, key):
 def test_an_unknown_kind_of_task_has_its_metric_and_facts_on_the_page(page_of, records):
     page = page_of(records.tagged(records.analysed()))
     assert '<button type="button">F1 of entities</button>' in page
-    assert '<button type="button">tag_accuracy</button>' in page
-    assert '<button type="button">entity_f1</button>' not in page, "the column of the score shows it already"
+    assert '<th scope="row" data-value="tag_accuracy">tag_accuracy</th>' in page
+    assert ">entity_f1<" not in page, "the column of the score shows it already"
     assert ">88.8<" in page
     assert "Score on dev: F1 of entities" in page
     assert '<th scope="row">tags</th><td>B-PER, I-PER, O</td>' in page
@@ -191,66 +189,6 @@ def test_a_config_is_flattened_to_key_paths():
         ("d", "[1, 2]"),
         ("e", "{}"),
     ]
-
-
-def test_several_runs_are_judged_by_what_they_kept_and_by_their_speed(records):
-    fast, good = records.plain(), records.plain()
-    fast |= {"speedup": 3.0, "retained": 0.9}
-    verdict = runs_verdict(summarise_runs([("fast", fast), ("good", good)]))
-    assert verdict == (
-        "Of 2 runs, good keeps the most: 98.5% of accuracy on reviews/sentences; fast is the fastest, by 3.00×."
-    )
-
-
-def test_a_comparison_is_shown_with_its_verdicts(tmp_path):
-    rows = [
-        {"label": "predecessor", "median": 0.82, "retained": 1.0, "verdict": ""},
-        {"label": "kd", "median": 0.8, "retained": 0.976, "verdict": "best baseline"},
-        {"label": "<b>mine</b>", "median": 0.81, "retained": 0.988, "verdict": "no difference shown (p = 0.36)"},
-        {"label": "broken", "median": None, "verdict": "failed", "failure": "seed 0 failed: out of memory"},
-    ]
-    cells = [{"label": "kd", "seed": seed, "score": 0.79 + seed / 100} for seed in range(3)]
-    task = {"name": "reviews", "score": ["accuracy"], "rows": rows, "cells": cells}
-    (tmp_path / "table.json").write_text(json.dumps({"tasks": [task], "macro": None, "seeds": [0, 1, 2]}))
-    page = make_page(read_inputs([tmp_path]))
-    assert comparison_verdict(task) == (
-        "On reviews, <b>mine</b> has the highest median: 0.8100, 98.8% of the predecessor's (no difference shown (p = 0.36))."
-    )
-    assert "&lt;b&gt;mine&lt;/b&gt;" in page
-    assert "<b>mine" not in page
-    assert "seed 0 failed: out of memory" in page
-    assert "kd: 0.8 (0.79 to 0.81)" in page
-
-
-def test_a_study_is_shown_beside_what_was_published(tmp_path):
-    arms = [{"name": "linear", "median": 0.8, "difference": -0.02, "cells": [{"seed": 0, "score": 0.8}]}]
-    task = {
-        "task": "rte",
-        "metric": "accuracy",
-        "baseline": {"name": "predecessor", "score": 0.82},
-        "arms": arms,
-        "notes": [],
-    }
-    published = {
-        "source": "a paper",
-        "setting": "BERT",
-        "columns": ["RTE"],
-        "rows": {"linear": [68.2]},
-        "remark": "",
-        "places": 1,
-    }
-    data = {"study": "schedule", "seeds": [0], "tasks": [task], "published": published}
-    (tmp_path / "table.json").write_text(json.dumps(data))
-    page = make_page(read_inputs([tmp_path]))
-    assert "On rte, linear has the highest median accuracy: 0.8000; the predecessor has 0.8200." in page
-    assert "Published, not measured here" in page
-    assert "over 1 seed;" in page
-
-
-def test_a_table_of_another_kind_is_refused(tmp_path):
-    (tmp_path / "table.json").write_text('{"x": 1}')
-    with pytest.raises(RunError, match="is not a table of a comparison or a study"):
-        read_inputs([tmp_path])
 
 
 def test_a_report_needs_neither_torch_nor_matplotlib():

@@ -43,7 +43,16 @@ def test_two_sides_on_a_page_do_not_share_an_id():
     assert len(ids) == 2
 
 
-def test_a_long_side_scrolls_instead_of_shrinking():
+def test_a_long_chain_is_drawn_as_several_sides_that_divide_no_span():
+    (html,) = draw_ships([slot(3 * index, 3 * index + 1, 3 * index + 2) for index in range(8)])
+    sides = list(ET.fromstring(html).iter("svg"))
+    assert [len(planks(ET.tostring(side), "old")) for side in sides] == [12, 12]
+    assert [len(planks(ET.tostring(side), "new")) for side in sides] == [4, 4]
+    assert "bert.encoder.layer: 24 → 8" in html
+
+
+def test_one_span_that_is_wider_than_a_screen_scrolls_in_its_own_box_and_says_so():
     (short,), (long,) = draw_ships([slot(0, 1)]), draw_ships([slot(*range(24))])
-    assert "long" not in ET.fromstring(short).get("class").split()
-    assert "long" in ET.fromstring(long).get("class").split()
+    assert 'class="hint"' not in short
+    assert ET.fromstring(long).find("./div[@class='sideways']/svg").get("class") == "chart ship long"
+    assert 'class="hint"' in long

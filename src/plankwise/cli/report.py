@@ -64,8 +64,7 @@ def _show(inputs: "list[PageInput]", console: "Console") -> None:
 
 
 def _show_run(record: dict, console: "Console") -> None:
-    from plankwise.report.remarks import show_retained
-    from plankwise.report.text import MODELS, count, number, times
+    from plankwise.report.text import MODELS, count, number, share, times
     from plankwise.report.verdict import score_name, show_score, tiles, verdict
 
     console.print(verdict(record))
@@ -76,7 +75,7 @@ def _show_run(record: dict, console: "Console") -> None:
             count(record[name].get("parameters")),
             f"{number(record[name].get('size_mb'), 1)} MB",
             show_score(record, record[name]),
-            show_retained(record[name], record[name].get("retained", 1.0 if name == "predecessor" else None)),
+            share(record[name].get("retained", 1.0 if name == "predecessor" else None)),
             f"{number(record[name].get('latency_ms'), 2)} ms" if record[name].get("latency_ms") else "–",
             times(record[name].get("speedup")),
         )
@@ -88,27 +87,27 @@ def _show_run(record: dict, console: "Console") -> None:
 
 
 def _show_runs(runs: "list[PageInput]", console: "Console") -> None:
-    from plankwise.report.comparison import runs_verdict, summarise_runs
-    from plankwise.report.text import number, times
+    from plankwise.report.runs import group_runs, groups_note
+    from plankwise.report.text import number, share, times
 
-    rows = summarise_runs([(given.name, given.data) for given in runs])
-    console.print(runs_verdict(rows))
-    shown = [
-        (
-            row["name"],
-            row["method"],
-            number(row["score"], row["digits"]),
-            row["kept"],
-            times(row["speedup"]),
-            number(row["seconds"], 0),
-            str(row["seed"]),
-        )
-        for row in rows
-    ]
-    _print_table(["run", "method", "score", "retained", "speed-up", "seconds", "seed"], shown, console, left=(0, 1))
-    for row in rows:
-        if row["remark"]:
-            console.print(f"{row['name']} {row['remark']}")
+    groups = group_runs([(given.name, given.data) for given in runs])
+    if note := groups_note(groups):
+        console.print(note)
+    for group in groups:
+        console.print(group.verdict)
+        shown = [
+            (
+                row["name"],
+                row["method"],
+                number(row["score"], row["digits"]),
+                share(row["retained"]),
+                times(row["speedup"]),
+                number(row["seconds"], 0),
+                str(row["seed"]),
+            )
+            for row in group.rows
+        ]
+        _print_table(["run", "method", "score", "retained", "speed-up", "seconds", "seed"], shown, console, left=(0, 1))
 
 
 def _show_comparison(data: dict, console: "Console") -> None:

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from plankwise.report.charts import Axis
-from plankwise.report.text import esc, is_number
+from plankwise.report.text import cut, esc, is_number
 
-WIDTH, HEIGHT = 460, 280
-LEFT, RIGHT, TOP, BOTTOM = 58, 20, 26, 46
+WIDTH, HEIGHT = 400, 260  # narrow, so that text keeps its size on a phone
+LEFT, RIGHT, TOP, BOTTOM = 56, 20, 26, 46
 NEGLIGIBLE = 1e-9
 LETTER = 7.6  # mean width of a letter on a phone, where text is largest
+MOST_LETTERS = 50  # of an axis's title
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,16 @@ def frame(x: Scale, y: Scale) -> str:
 
 def titles(x_label: str, y_label: str, x_at: float, y_at: float) -> str:
     """The axes' titles; a long one of x moves to the left rather than over the edge."""
+    x_label, y_label = cut(x_label, MOST_LETTERS), cut(y_label, MOST_LETTERS)
     middle = max(4 + LETTER * len(x_label) / 2, min(x_at, WIDTH - 4 - LETTER * len(x_label) / 2))
     above = f'<text class="title" x="4" y="13">{esc(y_label)}</text>' if y_label else ""
     return f'{above}<text class="title" x="{middle:g}" y="{y_at:g}" text-anchor="middle">{esc(x_label)}</text>'
 
 
 def svg(body: str, label: str, width: float = WIDTH, height: float = HEIGHT, kind: str = "") -> str:
-    """A drawing that scales with its column; `label` is what a screen reader says."""
+    """A drawing that scales with its column unless the style of its `kind` keeps its width; `label` is for screen readers."""
     return (
-        f'<svg class="chart {kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{esc(label)}" '
+        f'<svg class="chart {kind}" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img" aria-label="{esc(label)}" '
         f'preserveAspectRatio="xMidYMid meet">{body}</svg>'
     )
 

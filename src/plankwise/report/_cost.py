@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from plankwise.report._html import Column, table
+from plankwise.report._html import Column, fold, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, BarChart, Bars, Chart, Charts, Lines, Series
 from plankwise.report.text import MODELS, fixed, is_number
 
 COMPONENTS = {"embeddings": "a", "blocks": "b", "head": "c"}
+MOST_ROWS = 6  # of the table of times; a longer one is folded
 TIMES = ("mean_ms", "std_ms", "p50_ms", "p95_ms", "p99_ms")
 
 
@@ -120,4 +121,5 @@ def _times(record: dict) -> str:
     ]
     where = record.get("analysis", {}).get("cost", {})
     place = f" ({where['device']}, {where.get('threads')} threads)" if "device" in where else ""
-    return table(f"Times of a batch from text to answer{place}", columns, rows, key="times") if rows else ""
+    shown = table(f"Times of a batch from text to answer{place}", columns, rows, key="times") if rows else ""
+    return fold("All times, by model and batch size", shown) if len(rows) > MOST_ROWS else shown

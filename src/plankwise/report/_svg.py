@@ -9,12 +9,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plankwise.report._axes import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Scale, frame, make_scale, mark, svg, titles
+from plankwise.report._axes import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    LETTER,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Scale,
+    frame,
+    make_scale,
+    mark,
+    svg,
+    titles,
+)
 from plankwise.report._html import grid
 from plankwise.report.charts import BarChart, Bars, Chart, Charts, HeatMap, Lines, Paths, Scatter, Series, drawable
 from plankwise.report.text import cut, esc, is_number
 
 BAR_TOP, BAR_TICKS = 8, 4
+MOST_BESIDE = 16  # letters of a group's name that stand beside its bars; longer names stand above them
+MOST_ABOVE = 48
+NAME_LINE = 20  # height of a name above its bars
 MOST_SLANTED = 24  # columns; with more, names are not turned and some are left out
 
 
@@ -104,23 +121,47 @@ class _BarPlace:
 
 def _bar_chart(chart: BarChart) -> str:
     size, gap = (22, 10) if chart.rows == 1 else (14, 12)
-    left = min(180, 18 + 7.4 * max((len(cut(group, 22)) for group in chart.groups), default=0))
-    step = chart.rows * size + gap
+    longest = max(map(len, chart.groups), default=0)
+    above = longest > MOST_BESIDE
+    left, lead = (12.0, NAME_LINE) if above else (18 + LETTER * longest, 0)
+    step = lead + chart.rows * size + gap
     height = BAR_TOP + len(chart.groups) * step + BOTTOM
-    x = make_scale(chart.axis, chart.reach, left, WIDTH - RIGHT - 8, BAR_TICKS)
+    shown = _single_values(chart)
+    room = LETTER * max(map(len, shown), default=0) + 8
+    x = make_scale(chart.axis, chart.reach, left, WIDTH - max(RIGHT + 8, room), BAR_TICKS)
     body = [_bar_frame(x, height)]
     for index, group in enumerate(chart.groups):
-        top = BAR_TOP + index * step + gap / 2
-        name = mark(f'text x="{left - 8:g}" y="{top + chart.rows * size / 2 + 4:g}" text-anchor="end"', group)
-        body.append(name.replace("<title>", f"{esc(cut(group, 22))}<title>"))
+        top = BAR_TOP + index * step + gap / 2 + lead
+        name = f'x="{left:g}" y="{top - 6:g}"' if above else f'x="{left - 8:g}" y="{top + chart.rows * size / 2 + 4:g}"'
+        tag = mark(f'text {name} text-anchor="{"start" if above else "end"}"', group)
+        body.append(tag.replace("<title>", f"{esc(cut(group, MOST_ABOVE))}<title>"))
         base = 0.0
         for row, one in enumerate(chart.bars):
             value = one.values[index]
             if is_number(value):
                 place = _BarPlace(x, base, top if chart.stacked else top + row * size, size)
                 body.append(_bar(one, index, group, place, dot=chart.dots))
+                body.append(_value(one, index, place, shown[index]) if shown else "")
                 base += value if chart.stacked else 0.0
     return svg("".join(body), _spoken(chart), height=height)
+
+
+def _single_values(chart: BarChart) -> list[str]:
+    """The values as text if each group has one at most, so that they can stand beside their bars; else none."""
+    found = [
+        [value for one in chart.bars if is_number(value := one.values[index])] for index in range(len(chart.groups))
+    ]
+    if chart.rows > 1 or any(len(values) > 1 for values in found):
+        return []
+    return [chart.axis.tell(values[0]) if values else "" for values in found]
+
+
+def _value(one: Bars, index: int, place: _BarPlace, text: str) -> str:
+    """A bar's value, to the right of the bar and its interval."""
+    value, interval = one.values[index], one.intervals[index] if one.intervals else None
+    assert value is not None
+    end = max(place.x(value), place.x(max(place.x.low, place.base)), place.x(interval[1]) if interval else 0.0)
+    return f'<text class="value" x="{end + 8:g}" y="{place.top + place.size / 2 + 3:g}">{esc(text)}</text>'
 
 
 def _bar(one: Bars, index: int, group: str, place: _BarPlace, *, dot: bool) -> str:
@@ -158,7 +199,7 @@ def _whisker(start: float, end: float, at: float, *, level: bool) -> str:
 
 
 def _heat_map(chart: HeatMap) -> str:
-    left = min(150.0, 16 + 7.4 * max(len(cut(row, 18)) for row in chart.rows))
+    left = min(150.0, 16 + LETTER * max(len(cut(row, 18)) for row in chart.rows))
     wide = (WIDTH - RIGHT - left) / len(chart.columns)
     tall = min(44.0, max(14.0, 230 / len(chart.rows)))
     longest = 8.2 * max(len(cut(column, 14)) for column in chart.columns)
@@ -183,7 +224,8 @@ def _heat_map(chart: HeatMap) -> str:
 def _heat_fields(chart: HeatMap, left: float, wide: float, tall: float) -> list[str]:
     known = [value for row in chart.values for value in row if is_number(value)]
     high = max(known, default=1.0) if chart.high is None else chart.high
-    fits = chart.numbers and wide >= 34 and tall >= 18
+    texts = chart.texts or [[chart.show(value) if is_number(value) else "" for value in row] for row in chart.values]
+    fits = chart.numbers and tall >= 18 and wide >= 4 + LETTER * max(len(text) for row in texts for text in row)
     drawn = []
     for index, row in enumerate(chart.rows):
         for place, column in enumerate(chart.columns):
@@ -192,7 +234,7 @@ def _heat_fields(chart: HeatMap, left: float, wide: float, tall: float) -> list[
                 continue
             x, y = left + wide * place, TOP + tall * index
             strength = min(1.0, max(0.0, value / (high or 1.0)))
-            text = chart.show(value) if chart.texts is None else chart.texts[index][place]
+            text = texts[index][place]
             tag = (
                 f'rect class="mark heat" data-columns="{len(chart.columns)}" x="{x:.1f}" y="{y:.1f}" '
                 f'width="{wide:.1f}" height="{tall:.1f}" fill-opacity="{0.04 + 0.96 * strength:.3f}"'
@@ -200,8 +242,7 @@ def _heat_fields(chart: HeatMap, left: float, wide: float, tall: float) -> list[
             drawn.append(mark(tag, f"{row} × {column}: {text}"))
             if fits:
                 middle, line = f"{x + wide / 2:.1f}", f"{y + tall / 2 + 4:.1f}"
-                kind = "cell on" if strength > 0.5 else "cell"
-                drawn.append(f'<text class="{kind}" x="{middle}" y="{line}" text-anchor="middle">{esc(text)}</text>')
+                drawn.append(f'<text class="cell" x="{middle}" y="{line}" text-anchor="middle">{esc(text)}</text>')
     return drawn
 
 
@@ -238,7 +279,7 @@ def place_names(names: Sequence[tuple[str, float, float]]) -> list[str]:
     found = []
     for name, at_x, at_y in names:
         text = cut(name, 18)
-        length = 7.2 * len(text)
+        length = LETTER * len(text)
         beyond = at_x + 8 + length > WIDTH - 2
         left, at_y = (at_x - 4 - length, at_y - 9) if beyond else (at_x + 8, at_y)
         if left < 2 or any(left < end and start < left + length and abs(at_y - y) < 13 for start, end, y in taken):

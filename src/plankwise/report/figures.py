@@ -3,7 +3,7 @@
 From one run: loss, dev score, replacing rate (as Figure 2 of Xu et al. 2020), masks, latency, speed-up, tokens per second,
 calibration, right by length, kinds of error, CKA, token paths, impact of slots (latency and speed-up as Figures 5.4 to 5.6 of the
 thesis). From several: score by constant replacing rate (as Figure 3 of the paper), by starting rate and by when the rate reaches 1,
-a line a learning rate (as Figures 5.1 to 5.3 of the thesis), and speed-up against what was kept.
+a line a learning rate (as Figures 5.1 to 5.3 of the thesis), and speed-up against what was kept, with a panel for each task.
 """
 
 import re
@@ -16,8 +16,8 @@ from plankwise.report._errors import error_charts
 from plankwise.report._inside import inside_charts
 from plankwise.report._training import training_charts
 from plankwise.report.charts import Charts
-from plankwise.report.comparison import comparison_charts
 from plankwise.report.plots import require_matplotlib, write_plot
+from plankwise.report.runs import run_charts
 
 # Of a run's charts those that are written as files; the others are on the page alone.
 OF_A_RUN = (
@@ -52,4 +52,4 @@ def _all_charts(runs: Sequence[tuple[str, dict]]) -> Charts:
         start = f"{index + 1}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-') or 'run'}-" if len(runs) > 1 else ""
         charts = training_charts(record) | cost_charts(record) | error_charts(record) | inside_charts(record)
         found |= {f"{start}{plot}": charts[plot] for plot in OF_A_RUN}
-    return found | (comparison_charts(runs) if len(runs) > 1 else {})
+    return found | (run_charts(runs) if len(runs) > 1 else {})

@@ -12,7 +12,8 @@ from plankwise.errors import RunError
 from plankwise.files import write_text
 from plankwise.record import FILE, read_record
 from plankwise.report._html import fold
-from plankwise.report.comparison import read_results, show_results, show_runs
+from plankwise.report.comparison import read_results, show_results
+from plankwise.report.runs import show_runs
 from plankwise.report.sections import headline, run_sections
 from plankwise.report.text import esc
 

@@ -6,12 +6,11 @@ from typing import Any
 from plankwise.record import Shown
 from plankwise.report._cost import cost
 from plankwise.report._errors import errors, flips
-from plankwise.report._html import Column, TableCell, facts, fold, grid, paragraph, section, table
+from plankwise.report._html import Column, facts, fold, grid, paragraph, section, table
 from plankwise.report._inside import drops_of, inside
 from plankwise.report._training import training
-from plankwise.report.remarks import remarks, show_retained
 from plankwise.report.ship import draw_ships
-from plankwise.report.text import MODELS, count, esc, fixed, is_number, number, share, times
+from plankwise.report.text import MODELS, count, esc, fixed, number, share, times
 from plankwise.report.verdict import tiles, verdict
 
 
@@ -46,8 +45,6 @@ def models(record: dict) -> str:
     batch = next((batch for name in there for batch in record[name].get("latency") or {}), "")
     latency = f"latency (ms, batch of {batch})" if batch else "latency (ms)"
     shown = Shown.of(record)
-    # The column of the score shows the metric that it is named after.
-    extra = sorted({key for name in there for key in record[name].get("metrics") or {}} - {shown.key, shown.metric})
     columns = [
         Column("model", "model"),
         Column("parameters", "parameters", count),
@@ -55,26 +52,30 @@ def models(record: dict) -> str:
     ]
     columns += [Column(shown.metric, "shown", fixed(shown.digits)), Column("retained", "retained", share)]
     columns += [Column(latency, "latency_ms", fixed(2)), Column("speed-up", "speedup", times)]
-    columns += [Column(name, f"metric {name}", number) for name in extra]
     rows = [
         {
+            "retained": 1.0 if name == "predecessor" else None,
             **record[name],
-            "retained": _retained(name, record[name]),
             "model": name,
             "shown": shown.value(record[name]),
-            **{f"metric {key}": value for key, value in (record[name].get("metrics") or {}).items()},
         }
         for name in there
     ]
     device = next((record[name]["device"] for name in there if "device" in record[name]), None)
     timed = f"latency is the median time of a batch{f' on {device}' if device else ''}"
     caption = f"{record['task'].get('name', 'task')}: {shown.metric} on dev; {timed}"
-    return section("Models", table(caption, columns, rows, key="models"), _notes(record), key="models")
+    listed = table(caption, columns, rows, key="models")
+    return section("Models", listed, _metrics(record, there), _head_note(record), key="models")
 
 
-def _retained(name: str, model: dict) -> TableCell:
-    value = model.get("retained", 1.0 if name == "predecessor" else None)
-    return TableCell(show_retained(model, value), value if is_number(value) else None)
+def _metrics(record: dict, there: list[str]) -> str:
+    """Every other metric, a row each: however many there are, none lies beyond the edge of a screen."""
+    shown = Shown.of(record)
+    values = {name: record[name].get("metrics") or {} for name in there}
+    names = sorted({key for found in values.values() for key in found} - {shown.key, shown.metric})
+    columns = [Column("metric", "metric"), *(Column(name, name, number) for name in there)]
+    rows = [{"metric": key, **{name: values[name].get(key) for name in there}} for key in names]
+    return table("Other metrics on dev", columns, rows, key="metrics", sorts=False) if rows else ""
 
 
 def planks(record: dict, key: str) -> str:
@@ -84,7 +85,7 @@ def planks(record: dict, key: str) -> str:
         f"Above the predecessor's blocks by number, below the successors that took their place (part: {', '.join(parts)}); "
         "planks that stand in both rows were kept."
     )
-    return "".join(f'<div class="ship">{ship}</div>' for ship in ships) + (paragraph(note, "note") if ships else "")
+    return "".join(ships) + (paragraph(note, "note") if ships else "")
 
 
 def setup(record: dict) -> str:
@@ -106,11 +107,9 @@ def flatten(tree: Any, path: str = "") -> list[tuple[str, str]]:
     return [(path, "" if tree is None else str(tree))]
 
 
-def _notes(record: dict) -> str:
-    told = [f"{one[0].upper()}{one[1:]}." for one in remarks(record)]
-    if record.get("made_head"):
-        told.append("The predecessor's head was made here: it had none for this task.")
-    return "".join(paragraph(one, "note") for one in told)
+def _head_note(record: dict) -> str:
+    made = record.get("made_head")
+    return paragraph("The predecessor's head was made here: it had none for this task.", "note") if made else ""
 
 
 def _task_facts(record: dict) -> list[tuple[str, str]]:
@@ -119,7 +118,6 @@ def _task_facts(record: dict) -> list[tuple[str, str]]:
     if task.get("labels"):
         shown.append(("labels", ", ".join(map(str, task["labels"]))))
     shown += [(str(name), str(value)) for name, value in task.get("facts", [])]
-    shown += [("note", str(note)) for note in task.get("notes") or []]
     for key in ("train", "dev", "dropped", "cut"):
         if task.get(key) is not None:
             shown += [(key if path in ("", key) else f"{key} {path}", value) for path, value in flatten(task[key])]

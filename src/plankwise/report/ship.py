@@ -1,55 +1,51 @@
 """The plan drawn as a ship's side: the predecessor's planks above, below them the planks that took their place."""
 
+import math
+from dataclasses import dataclass
+
 from plankwise.report._axes import mark, svg
 from plankwise.report.text import cut, esc, number, slot_name
 
 PLANK, EDGE, TALL, GAP = 38, 30, 46, 20
-TOP = 30
-LEAST = 460
-NARROW = 14  # with more planks than these the drawing keeps its size and scrolls
+TOP = 6
+LEAST = 400
+LETTER = 12.0  # width of a letter on a phone, where text is largest
+MOST = 14  # planks side by side; more of them are drawn as several sides, one below the other
+MANY = 8  # planks from which on the drawing's text is larger on a phone
+
+
+@dataclass(frozen=True)
+class _Chain:
+    path: str
+    slots: list[dict]
+    told: list[str]  # what each successor says
+    most: int  # planks in the longest row
+    label: str
 
 
 def draw_ship(path: str, slots: list[dict], drops: list[float] | None = None, key: str = "ship") -> str:
-    """The side of one chain: `slots` as the plan has them; `drops` is what each of them costs alone.
+    """The side of one chain under its name: `slots` as the plan has them; `drops` is what each of them costs alone.
 
     Blocks between the spans, in no slot, are drawn whole in both rows: they were kept.
     """
     blocks = _blocks(slots)
-    wide = max(LEAST, len(blocks) * PLANK + 2 * EDGE)
-    plank = (wide - 2 * EDGE) / len(blocks)
-    place = {block: EDGE + plank * index for index, block in enumerate(blocks)}
-    lower = TOP + TALL + GAP
-    keel = lower + TALL
     taken = {block for slot in slots for block in _members(slot)}
-    planks = [
-        _plank((place[block], TOP, plank), _short(block), f"predecessor, {_place(path, block)}", kind)
-        for block in blocks
-        for kind in ["old" if block in taken else "kept"]
-    ]
-    planks += [
-        _plank((place[block], lower, plank), _short(block), f"{_place(path, block)}: kept as it is", "kept")
-        for block in blocks
-        if block not in taken
-    ]
-    for index, slot in enumerate(slots):
-        members = _members(slot)
-        start, length = place[members[0]], plank * len(members)
-        told = f"successor {index + 1} ({slot.get('part', '')}) replaced {slot_name(slot)}"
-        told += f"; alone it costs {number(drops[index])}" if drops else ""
-        middle = start + length / 2
-        arrow = f"M{start + 6:g} {TOP + TALL + 3}v4H{start + length - 6:g}v-4M{middle:g} {TOP + TALL + 7}v{GAP - 9}"
-        planks.append(f'<path class="rope" d="{arrow}"/>')
-        planks.append(_plank((start, lower, length), str(index + 1), told, "new"))
-    count = len(slots) + len(blocks) - len(taken)
-    body = (
-        f'<defs><clipPath id="{esc(key)}"><path d="{_hull(wide, keel)}"/></clipPath></defs>'
-        f'<text class="title" x="{EDGE - 20}" y="16">{esc(cut(path, 40))}: {len(blocks)} → {count}</text>'
-        f'<path class="hull" d="{_hull(wide, keel)}"/>'
-        f'<g clip-path="url(#{esc(key)})">{"".join(planks)}</g>'
-        f'<path class="rail" d="M4 {TOP}H{wide - 4}"/><path class="water" d="{_waves(wide, keel + 8)}"/>'
+    rows = _rows(blocks, slots)
+    most = max(map(len, rows))
+    kept = len(blocks) - len(taken)
+    label = f"{path}: {len(blocks)} blocks of the predecessor, {len(slots)} successors" + (
+        f", {kept} kept" * bool(kept)
     )
-    label = f"{path}: {len(blocks)} blocks of the predecessor, {len(slots)} successors"
-    return svg(body, label, wide, keel + 18, "ship" + (" long" if len(blocks) > NARROW else ""))
+    told = [_tell(index, slot, drops) for index, slot in enumerate(slots)]
+    chain = _Chain(path, slots, told, most, label)
+    sides = [_side(chain, row, f"{key}-{place}") for place, row in enumerate(rows)]
+    scrolls = most > MOST
+    box = (
+        '<div class="sideways" tabindex="0" role="region" aria-label="the plan">' if scrolls else '<div class="sides">'
+    )
+    hint = '<p class="hint">Wider than the screen? Scroll it sideways.</p>' if scrolls else ""
+    title = f"{cut(path, 80)}: {len(blocks)} → {len(slots) + kept}"
+    return f'<figure class="ship"><figcaption>{esc(title)}</figcaption>{box}{"".join(sides)}</div>{hint}</figure>'
 
 
 def draw_ships(plan: list[dict], drops: list[float] | None = None, key: str = "ship") -> list[str]:
@@ -68,6 +64,64 @@ def draw_ships(plan: list[dict], drops: list[float] | None = None, key: str = "s
     ]
 
 
+def _tell(index: int, slot: dict, drops: list[float] | None) -> str:
+    told = f"successor {index + 1} ({slot.get('part', '')}) replaced {slot_name(slot)}"
+    return f"{told}; alone it costs {number(drops[index])}" if drops else told
+
+
+def _rows(blocks: list, slots: list[dict]) -> list[list]:
+    """The blocks as rows of about equal length, MOST at most unless a span is longer; no span is divided."""
+    ends = {_members(slot)[-1] for slot in slots} | (
+        set(blocks) - {block for slot in slots for block in _members(slot)}
+    )
+    length = math.ceil(len(blocks) / math.ceil(len(blocks) / MOST))
+    rows: list[list] = [[]]
+    for block in blocks:
+        rows[-1].append(block)
+        if block in ends and len(rows[-1]) >= length:
+            rows.append([])
+    return [row for row in rows if row]
+
+
+def _side(chain: _Chain, blocks: list, key: str) -> str:
+    """A row of the chain's planks with their successors; all rows have planks of one width."""
+    path, slots, most = chain.path, chain.slots, chain.most
+    wide = max(LEAST, most * PLANK + 2 * EDGE)
+    plank = (wide - 2 * EDGE) / most
+    letters = max(2, int(plank / LETTER))
+    place = {block: EDGE + plank * index for index, block in enumerate(blocks)}
+    lower = TOP + TALL + GAP
+    keel = lower + TALL
+    taken = {block for slot in slots for block in _members(slot)}
+    planks = [
+        _plank((place[block], TOP, plank), _short(block, letters), f"predecessor, {_place(path, block)}", kind)
+        for block in blocks
+        for kind in ["old" if block in taken else "kept"]
+    ]
+    planks += [
+        _plank((place[block], lower, plank), _short(block, letters), f"{_place(path, block)}: kept as it is", "kept")
+        for block in blocks
+        if block not in taken
+    ]
+    for index, slot in enumerate(slots):
+        members = _members(slot)
+        if members[0] not in place:
+            continue
+        start, length = place[members[0]], plank * len(members)
+        middle = start + length / 2
+        arrow = f"M{start + 6:g} {TOP + TALL + 3}v4H{start + length - 6:g}v-4M{middle:g} {TOP + TALL + 7}v{GAP - 9}"
+        planks.append(f'<path class="rope" d="{arrow}"/>')
+        planks.append(_plank((start, lower, length), str(index + 1), chain.told[index], "new"))
+    body = (
+        f'<defs><clipPath id="{esc(key)}"><path d="{_hull(wide, keel)}"/></clipPath></defs>'
+        f'<path class="hull" d="{_hull(wide, keel)}"/>'
+        f'<g clip-path="url(#{esc(key)})">{"".join(planks)}</g>'
+        f'<path class="rail" d="M4 {TOP}H{wide - 4}"/><path class="water" d="{_waves(wide, keel + 8)}"/>'
+    )
+    kind = "ship long" if most > MOST else "ship wide" if most > MANY else "ship"
+    return svg(body, chain.label, wide, keel + 18, kind)
+
+
 def _members(slot: dict) -> list:
     return list(slot.get("span") or [slot["path"]])
 
@@ -80,8 +134,8 @@ def _blocks(slots: list[dict]) -> list:
     return list(range(0, max(members) + 1))
 
 
-def _short(block: object) -> str:
-    return str(block) if isinstance(block, int) else cut(str(block).rpartition(".")[2], 5)
+def _short(block: object, letters: int) -> str:
+    return str(block) if isinstance(block, int) else cut(str(block).rpartition(".")[2], letters)
 
 
 def _place(path: str, block: object) -> str:

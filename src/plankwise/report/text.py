@@ -50,7 +50,7 @@ def brief(value: float) -> str:
     size = abs(value)
     for limit, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if size >= limit:
-            return f"{value / ({'k': 1e3}.get(sign, limit)):g} {sign}"
+            return f"{value / ({'k': 1e3}.get(sign, limit)):.4g} {sign}"
     return f"{value:.4g}"
 
 
