@@ -63,7 +63,7 @@ def test_a_comparison_is_shown_with_its_verdicts(page_of):
     assert in_bold(page) == ["&lt;b&gt;mine&lt;/b&gt;"]
     assert "<b>mine" not in page
     assert "seed 0 failed: out of memory" in page
-    assert "kd: 0.8 (0.79 to 0.81)" in page
+    assert "kd, not among them: 0.8 (0.79 to 0.81)" in page
 
 
 def test_rows_between_which_no_difference_is_shown_are_marked_alike(page_of):
@@ -138,8 +138,28 @@ def test_the_settings_of_a_domain_have_a_verdict_a_chart_and_their_failures(page
     ]
     assert in_bold(page) == ["domain", "domain-compressed"]
     assert "plain-compressed: seed 0 failed: loss is not a number" in page
-    assert ">speed-up of tuning</button>" in page
-    assert "domain: 0.82 (0.8 to 0.84)" in page
+    assert 'data-label="speed-up of tuning"' in page
+    assert "domain, among the best: 0.82 (0.8 to 0.84)" in page
+
+
+def test_rows_that_have_not_learnt_the_task_lead_nowhere(page_of):
+    task = compared(make_row("kd", 0.8), make_row("mine", 0.81, learnt=False, difference=0.01, p=0.4), notes=["a note"])
+    page = page_of({"tasks": [task]})
+    assert in_bold(page) == ["kd"]
+    assert ">98.8%*<" in page
+    assert "a note" in page
+    arms = study(linear=[0.8, 0.81], constant=[0.79, 0.8])
+    arms["tasks"][0]["arms"][0]["learnt"] = False
+    assert in_bold(page_of(arms)) == ["constant"]
+    arms["tasks"][0]["arms"][1]["learnt"] = False
+    assert result_verdicts(arms) == ["On rte no arm is shown to have learnt the task; the predecessor has 0.8200."]
+
+
+def test_the_verdicts_of_several_tasks_stand_under_their_headings(page_of):
+    task = compared(make_row("kd", 0.8))
+    for tasks in ([task], [task, {**task, "name": "other"}]):
+        page = page_of({"tasks": tasks})
+        assert page.count("</h2><p class=verdict>") == (0 if len(tasks) == 1 else 2)
 
 
 def test_a_table_of_another_kind_is_refused(tmp_path):

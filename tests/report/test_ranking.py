@@ -7,18 +7,18 @@ def row(label, median, p=None, difference=None):
 
 def test_rows_that_no_test_tells_from_the_baseline_lead_with_it():
     rows = [row("kd", 0.80), row("mine", 0.81, 0.36, 0.01), row("pkd", 0.78, 0.2, -0.02), row("cut", 0.7, 0.001, -0.1)]
-    assert lead_by_test(rows, "kd") == {0, 1, 2}
+    assert lead_by_test(rows) == {0, 1, 2}
 
 
 def test_rows_shown_to_be_better_than_the_baseline_lead_without_it():
     rows = [row("kd", 0.80), row("mine", 0.85, 0.01, 0.05), row("other", 0.84, 0.02, 0.04), row("pkd", 0.81, 0.4, 0.01)]
-    assert lead_by_test(rows, "kd") == {1, 2}
+    assert lead_by_test(rows) == {1, 2}
 
 
 def test_equal_medians_lead_together_even_if_nothing_was_tested():
     rows = [row("kd", 0.80), row("mine", 0.80001), row("low", 0.79), row("failed", None)]
-    assert lead_by_test(rows, "low") == {0, 1}
-    assert lead_by_test([row("failed", None)], None) == set()
+    assert lead_by_test(rows) == {0, 1}
+    assert lead_by_test([row("failed", None)]) == set()
 
 
 def test_rows_whose_seeds_overlap_with_the_best_ones_lead():

@@ -46,7 +46,7 @@ def test_several_runs_are_judged_by_what_they_kept_and_by_their_speed(records):
 def test_runs_that_tie_are_named_and_marked_alike(named, page_of):
     runs = [named("a"), named("b"), named("c", 0.5)]
     assert runs_verdict(summarise_runs(runs)) == (
-        "Of 3 runs, a and b keep the most: 98.5% of accuracy on reviews/sentences; a, b and c are the fastest, by 1.79×."
+        "Of 3 runs, a and b keep the most: 98.5% of accuracy on reviews/sentences, a tie; a, b and c are the fastest, by 1.79×."
     )
     assert bold_cells(page_of(*runs)) == {
         "a": ["0.7860", "98.5%", "1.79×"],

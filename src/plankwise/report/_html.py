@@ -7,6 +7,7 @@ from typing import Any
 from plankwise.report.text import MISSING, cut, esc, is_number
 
 LONG = 14  # letters; a longer text in a table is broken into lines
+NO_BREAK = "\u2011"  # a hyphen at which no line is broken
 FEW = 4  # columns that fit a phone, and rows that need no sorting there
 
 
@@ -70,6 +71,12 @@ def section(title: str, *contents: str, key: str = "") -> str:
     return f"<section{name}><h2>{esc(title)}</h2>{inside}</section>" if inside else ""
 
 
+def judged(verdict: str, title: str, *contents: str, alone: bool) -> str:
+    """A section with its verdict: at the top of the page if it is the only one, else under its own heading."""
+    told = paragraph(verdict, "verdict")
+    return told + section(title, *contents) if alone else section(title, told, *contents)
+
+
 def grid(*figures: str) -> str:
     inside = "".join(figures)
     return f'<div class="grid-of-figures">{inside}</div>' if inside else ""
@@ -88,7 +95,8 @@ def _numeric(column: Column) -> str:
 
 
 def _head(column: Column, *, sorts: bool) -> str:
-    return f' aria-sort="none"><button type="button">{esc(column.name)}</button>' if sorts else f">{esc(column.name)}"
+    name = esc(column.name).replace("-", NO_BREAK)
+    return f' aria-sort="none"><button type="button">{name}</button>' if sorts else f">{name}"
 
 
 def _cell(column: Column, value: Any) -> TableCell:

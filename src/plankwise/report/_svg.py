@@ -100,7 +100,8 @@ def _line(one: Series, x: Scale, y: Scale, *, joined: bool) -> str:
         off = ""
         if one.spread:
             off = f" ± {y.axis.tell(one.spread[index])}"
-            drawn.append(_whisker(y(b - one.spread[index]), y(b + one.spread[index]), x(a), level=False))
+            lowest, highest = max(y.low, b - one.spread[index]), min(y.high, b + one.spread[index])
+            drawn.append(_whisker(y(lowest), y(highest), x(a), level=False))
         tip = f"{one.name}: {y.axis.tell(b)}{off} at {x.axis.label} {x.axis.tell(a)}"
         tag = f'circle class="mark dot t-{one.tone}" cx="{x(a)}" cy="{y(b)}" r="{radius}"'
         drawn.append(mark(tag, one.tips[index] if one.tips else tip))
@@ -133,7 +134,7 @@ def _bar_chart(chart: BarChart) -> str:
     for index, group in enumerate(chart.groups):
         top = BAR_TOP + index * step + gap / 2 + lead
         name = f'x="{left:g}" y="{top - 6:g}"' if above else f'x="{left - 8:g}" y="{top + chart.rows * size / 2 + 4:g}"'
-        tag = mark(f'text {name} text-anchor="{"start" if above else "end"}"', group)
+        tag = mark(f'text class="name" {name} text-anchor="{"start" if above else "end"}"', group)
         body.append(tag.replace("<title>", f"{esc(cut(group, MOST_ABOVE))}<title>"))
         base = 0.0
         for row, one in enumerate(chart.bars):

@@ -2,20 +2,32 @@
 
 import json
 import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from plankwise.errors import RunError
-from plankwise.report._html import Column, TableCell, paragraph, section, table
+from plankwise.report._html import Column, TableCell, judged, paragraph, section, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, BarChart, Bars
 from plankwise.report.ranking import ALPHA, lead_by_seeds, lead_by_test, listed
-from plankwise.report.text import count, fixed, is_number, number, share, times
+from plankwise.report.text import count, fixed, is_number, number, share, signed, times
 
 PREDECESSOR = "predecessor"
 BOLD = "bold: the highest median, and those not shown to differ from it"
 PARAMETERS = Column("parameters", "parameters", count)
 SPEED = [Column("latency (ms)", "latency_ms", fixed(2)), Column("speed-up", "speedup", times)]
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A row of any of the tables: its median over the seeds, and whether it leads."""
+
+    name: str
+    median: float | None
+    scores: list[float]  # of the seeds
+    leads: bool = False
 
 
 def read_results(file: Path) -> dict:
@@ -50,10 +62,11 @@ def result_verdicts(data: dict) -> list[str]:
 
 
 def _methods(data: dict) -> str:
-    return "".join(_task(task) for task in data["tasks"]) + _macro(data.get("macro") or [])
+    alone = len(data["tasks"]) == 1
+    return "".join(_task(task, alone=alone) for task in data["tasks"]) + _macro(data.get("macro") or [])
 
 
-def _task(task: dict) -> str:
+def _task(task: dict, *, alone: bool) -> str:
     columns = [Column("row", "name"), *(Column(key, key, number) for key in ("median", "spread", "best"))]
     columns += [Column("retained", "retained", share), Column("seconds", "seconds", fixed(0)), PARAMETERS, *SPEED]
     columns.append(Column("verdict", "verdict"))
@@ -61,9 +74,6 @@ def _task(task: dict) -> str:
         {**row, "name": f"{row['label']}, own budget" if row.get("own_budget") else row["label"]}
         for row in task["rows"]
     ]
-    failures = "".join(
-        paragraph(f"{row['label']}: {row['failure']}", "note") for row in task["rows"] if row.get("failure")
-    )
     metric = " and ".join(task["score"])
     seeds = len({one["seed"] for one in task.get("cells") or []})
     caption = f"{metric} on dev, {_seeds(seeds)}; p of a paired randomisation test, Holm-corrected; {BOLD}"
@@ -71,36 +81,53 @@ def _task(task: dict) -> str:
     for one in task.get("cells") or []:
         if is_number(one.get("score")):
             scores.setdefault(one["label"], []).append(one["score"])
-    chart = _medians(metric, "row", [
-        (str(row["label"]), row.get("median"), scores.get(row["label"], [])) for row in task["rows"]
-    ])  # fmt: skip
-    head = paragraph(comparison_verdict(task), "verdict")
-    listed_rows = table(caption, columns, _in_bold(rows, _leaders(task)), key="comparison")
-    return head + section(str(task["name"]), listed_rows, chart, failures)
+    ranked = _ranked(task)
+    dots = [replace(one, scores=scores.get(one.name, [])) for one in ranked]
+    told = [f"{row['label']}: {row['failure']}" for row in task["rows"] if row.get("failure")]
+    return judged(
+        comparison_verdict(task),
+        str(task["name"]),
+        table(caption, columns, _marked(rows, ranked), key="comparison"),
+        _medians(metric, "row", dots),
+        *(paragraph(note, "note") for note in [*told, *(task.get("notes") or [])]),
+        alone=alone,
+    )
 
 
-def _leaders(task: dict) -> set[int]:
-    """The places of the leading rows; the predecessor, which all are measured by, does not compete."""
-    places = [index for index, row in enumerate(task["rows"]) if row["label"] != PREDECESSOR]
-    found = lead_by_test([task["rows"][index] for index in places], task.get("baseline"))
-    return {places[index] for index in found}
+def _ranked(task: dict) -> list[_Ranked]:
+    """The rows of a comparison; the predecessor, which all are measured by, does not compete."""
+    rows = task["rows"]
+    places = [index for index, row in enumerate(rows) if row["label"] != PREDECESSOR and has_learnt(row)]
+    leaders = {places[index] for index in lead_by_test([rows[index] for index in places])}
+    return [_Ranked(str(row["label"]), row.get("median"), [], index in leaders) for index, row in enumerate(rows)]
 
 
-def _in_bold(rows: list[dict], leaders: set[int]) -> list[dict]:
-    """The rows with the medians of those that lead in bold."""
-    return [
-        {**row, "median": TableCell(number(row.get("median")), row.get("median"), best=True)}
-        if index in leaders
-        else row
-        for index, row in enumerate(rows)
-    ]
+def has_learnt(row: dict) -> bool:
+    """Whether the row is shown to know more than one answer; tables of earlier versions do not say."""
+    return bool(row.get("learnt", True))
+
+
+def _marked(rows: list[dict], ranked: list[_Ranked]) -> list[dict]:
+    """The rows as the table shows them: medians that lead in bold, shares that are not an achievement with a star."""
+    found = []
+    for row, one in zip(rows, ranked, strict=True):
+        kept = row.get("retained")
+        star = "" if has_learnt(row) or not is_number(kept) else "*"
+        cells = {
+            "median": TableCell(number(one.median), one.median, one.leads),
+            "retained": TableCell(share(kept) + star, kept),
+        }
+        found.append(row | cells)
+    return found
 
 
 def comparison_verdict(task: dict) -> str:
     """Which rows lead and what they kept, by the table's own test."""
-    leaders = sorted((task["rows"][index] for index in _leaders(task)), key=lambda row: -row["median"])
+    leading = {one.name for one in _ranked(task) if one.leads}
+    leaders = sorted((row for row in task["rows"] if row["label"] in leading), key=lambda row: -row["median"])
     if not leaders:
-        return f"On {task['name']} no row has a score."
+        scored = any(is_number(row.get("median")) for row in task["rows"] if row["label"] != PREDECESSOR)
+        return f"On {task['name']} no row {'is shown to have learnt the task' if scored else 'has a score'}."
     if len(leaders) == 1:
         (best,) = leaders
         kept = f", {share(best['retained'])} of the predecessor's" if is_number(best.get("retained")) else ""
@@ -114,7 +141,7 @@ def comparison_verdict(task: dict) -> str:
     return f"{told}; no difference between them is shown."
 
 
-def _range(values: list[Any], show: Any) -> str:
+def _range(values: list[Any], show: Callable[[Any], str]) -> str:
     """The lowest and the highest value, or the one that all have; empty if none is known."""
     known = [value for value in values if is_number(value)]
     return " to ".join(dict.fromkeys(map(show, (min(known), max(known))))) if known else ""
@@ -124,18 +151,26 @@ def _seeds(number_of: int) -> str:
     return f"{number_of} seed{'s' if number_of != 1 else ''}"
 
 
-def _medians(metric: str, what: str, rows: list[tuple[str, Any, list[float]]]) -> str:
-    """A dot a row at its median, with the lowest and the highest seed as a whisker."""
-    known = [(name, median, scores) for name, median, scores in rows if is_number(median)]
+def _medians(metric: str, what: str, rows: list[_Ranked]) -> str:
+    """A dot a row at its median, with the lowest and the highest seed as a whisker; all that lead have one colour."""
+    known = [row for row in rows if is_number(row.median)]
     if not known:
         return ""
-    intervals = [(min(scores), max(scores)) if len(scores) > 1 else None for _, _, scores in known]
-    bars = [Bars("", [median for _, median, _ in known], "successor", intervals)]
+    intervals = [(min(row.scores), max(row.scores)) if len(row.scores) > 1 else None for row in known]
+    tones = ["predecessor" if row.name == PREDECESSOR else "successor" if row.leads else "h" for row in known]
+    bars = [
+        Bars(
+            name,
+            [row.median if tone == here else None for row, tone in zip(known, tones, strict=True)],
+            here,
+            [pair if tone == here else None for pair, tone in zip(intervals, tones, strict=True)],
+        )
+        for here, name in {"predecessor": PREDECESSOR, "successor": "among the best", "h": "not among them"}.items()
+        if here in tones
+    ]
     spread = ": median, lowest and highest seed" if any(intervals) else ""
-    axis = Axis(f"{metric} on dev")
-    return show_all(
-        {"": [BarChart(f"{metric} by {what}{spread}", [name for name, *_ in known], bars, axis, dots=True)]}
-    )
+    title, names = f"{metric} by {what}{spread}", [row.name for row in known]
+    return show_all({"": [BarChart(title, names, bars, Axis(f"{metric} on dev"), stacked=True, dots=True)]})
 
 
 def _macro(rows: list[dict]) -> str:
@@ -146,63 +181,65 @@ def _macro(rows: list[dict]) -> str:
 
 
 def _study(data: dict) -> str:
-    shown = []
-    for task in data["tasks"]:
-        baseline = task.get("baseline") or {}
-        columns = [Column("arm", "name")]
-        columns += [Column(key, key, number) for key in ("median", "lowest", "highest", "difference")]
-        scores = [_scores(arm) for arm in task["arms"]]
-        rows = [
-            {**arm, "lowest": min(found, default=None), "highest": max(found, default=None)}
-            for arm, found in zip(task["arms"], scores, strict=True)
-        ]
-        caption = (
-            f"{task['metric']} on dev over {_seeds(len(data.get('seeds', [])))}; difference: to the "
-            f"{baseline.get('name')}; {BOLD}"
-        )
-        dots = [(str(arm["name"]), arm.get("median"), found) for arm, found in zip(task["arms"], scores, strict=True)]
-        notes = "".join(paragraph(note, "note") for note in task.get("notes") or [])
-        arms = table(caption, columns, _in_bold(rows, _leading_arms(task)), key="study")
-        shown.append(paragraph(_study_verdict(task), "verdict"))
-        shown.append(
-            section(f"Study {data['study']}: {task['task']}", arms, _medians(task["metric"], "arm", dots), notes)
-        )
+    alone = len(data["tasks"]) == 1
+    shown = [_study_task(data, task, alone=alone) for task in data["tasks"]]
     return "".join(shown) + _published(data.get("published") or {})
 
 
-def _scores(arm: dict) -> list[float]:
-    return [one["score"] for one in arm["cells"] if is_number(one.get("score"))]
+def _study_task(data: dict, task: dict, *, alone: bool) -> str:
+    baseline, arms = task.get("baseline") or {}, _arms(task)
+    columns = [Column("arm", "name"), *(Column(key, key, number) for key in ("median", "lowest", "highest"))]
+    columns.append(Column("difference", "difference", signed))
+    rows = [
+        {**row, "lowest": min(arm.scores, default=None), "highest": max(arm.scores, default=None)}
+        for row, arm in zip(task["arms"], arms, strict=True)
+    ]
+    seeds = _seeds(len(data.get("seeds", [])))
+    caption = f"{task['metric']} on dev over {seeds}; difference: to the {baseline.get('name')}; {BOLD}"
+    before = [_Ranked(PREDECESSOR, baseline.get("score"), [])] if baseline.get("name") == PREDECESSOR else []
+    return judged(
+        _study_verdict(task),
+        f"Study {data['study']}: {task['task']}",
+        table(caption, columns, _marked(rows, arms), key="study"),
+        _medians(task["metric"], "arm", before + arms),
+        *(paragraph(note, "note") for note in task.get("notes") or []),
+        alone=alone,
+    )
 
 
-def _leading_arms(task: dict) -> set[int]:
-    return lead_by_seeds([_scores(arm) for arm in task["arms"]], [arm.get("median") for arm in task["arms"]])
+def _arms(task: dict) -> list[_Ranked]:
+    scores = [[one["score"] for one in arm["cells"] if is_number(one.get("score"))] for arm in task["arms"]]
+    return _rank_by_seeds(task["arms"], "name", [arm.get("median") for arm in task["arms"]], scores)
+
+
+def _rank_by_seeds(rows: list[dict], key: str, middles: list[float | None], scores: list[list[float]]) -> list[_Ranked]:
+    """Rows that nothing was tested on; those that are not shown to have learnt the task do not lead."""
+    competing = [middle if has_learnt(row) else None for row, middle in zip(rows, middles, strict=True)]
+    leaders = lead_by_seeds(scores, competing)
+    return [_Ranked(str(row[key]), middles[index], scores[index], index in leaders) for index, row in enumerate(rows)]
 
 
 def _study_verdict(task: dict) -> str:
-    arms = task["arms"]
-    known = [(str(arm["name"]), arm["median"], _scores(arm)) for arm in arms if is_number(arm.get("median"))]
-    if not known:
-        return f"On {task['task']} no arm has a score."
-    leaders = [(str(arms[index]["name"]), arms[index]["median"]) for index in _leading_arms(task)]
-    told = _seeds_verdict(task["task"], task["metric"], known, leaders, "arms")
+    told = _seeds_verdict(task["task"], task["metric"], _arms(task), "arm")
     baseline = task.get("baseline") or {}
     beside = f"; the {baseline['name']} has {number(baseline['score'])}" if is_number(baseline.get("score")) else ""
     return f"{told}{beside}."
 
 
-def _seeds_verdict(
-    task: str, metric: str, known: list[tuple[str, float, list[float]]], leaders: list[tuple[str, float]], what: str
-) -> str:
+def _seeds_verdict(task: str, metric: str, rows: list[_Ranked], what: str) -> str:
     """Who leads where only seeds were compared, and why others are not told from them."""
-    leaders = sorted(leaders, key=lambda one: -one[1])
+    known = [row for row in rows if row.median is not None]
+    leaders = sorted((row for row in known if row.leads), key=lambda row: -row.median)  # type: ignore[operator]
+    if not leaders:
+        return f"On {task} no {what} {'is shown to have learnt the task' if known else 'has a score'}"
     if len(leaders) == 1:
-        return f"On {task}, {leaders[0][0]} has the highest median {metric}: {number(leaders[0][1])}"
-    single = any(len(scores) < 2 for _, _, scores in known)
+        return f"On {task}, {leaders[0].name} has the highest median {metric}: {number(leaders[0].median)}"
+    single = any(len(row.scores) < 2 for row in leaders)
     why = "one seed is too few to tell them apart" if single else "the ranges of their seeds overlap"
     if len(leaders) == len(known):
-        medians = _range([median for _, median in leaders], number)
-        return f"On {task}, no difference between the {len(known)} {what} is shown ({metric} {medians}): {why}"
-    names = listed([f"{name} ({number(median)})" for name, median in leaders])
+        medians = _range([row.median for row in leaders], number)
+        return f"On {task}, no difference between the {len(known)} {what}s is shown ({metric} {medians}): {why}"
+    names = listed([f"{row.name} ({number(row.median)})" for row in leaders])
     return f"On {task}, {names} lead in {metric}; no difference between them is shown: {why}"
 
 
@@ -223,39 +260,36 @@ def _settings(data: dict) -> str:
     columns += [Column(key, key, number) for key in ("median", "spread")]
     columns += [Column("retained", "retained", share), Column("until best (s)", "seconds_to_best", fixed(0))]
     columns += [Column("speed-up of tuning", "speedup_of_tuning", times), PARAMETERS, *SPEED]
-    rows = [{**row, "median": _middle(row), "spread": _spread(row["scores"])} for row in data["rows"]]
+    ranked = _ranked_settings(data)
+    rows = [
+        {**row, "spread": max(one.scores) - min(one.scores) if one.scores else None}
+        for row, one in zip(data["rows"], ranked, strict=True)
+    ]
     metric = " and ".join(data["score"])
     caption = (
         f"{metric} on dev, {_seeds(len(data.get('seeds') or []))}; retained and both speed-ups compare a compressed setting "
         f"with its whole one; {BOLD}"
     )
-    settings = table(caption, columns, _in_bold(rows, _leading_settings(data)), key="settings")
-    chart = _medians(metric, "setting", [(row["name"], _middle(row), row["scores"]) for row in data["rows"]])
-    failures = "".join(
-        paragraph(f"{row['name']}: seed {seed} failed: {why}", "note")
+    told = [f"{row['name']}: {row['remark']}" for row in data["rows"] if row.get("remark")]
+    told += [
+        f"{row['name']}: seed {seed} failed: {why}"
         for row in data["rows"]
         for seed, why in (row.get("failures") or {}).items()
+    ]
+    return judged(
+        _settings_verdict(data),
+        str(data["task"]),
+        table(caption, columns, _marked(rows, ranked), key="settings"),
+        _medians(metric, "setting", ranked),
+        *(paragraph(note, "note") for note in told),
+        alone=True,
     )
-    return paragraph(_settings_verdict(data), "verdict") + section(str(data["task"]), settings, chart, failures)
 
 
-def _middle(row: dict) -> float | None:
-    return statistics.median(row["scores"]) if row.get("scores") else None
-
-
-def _spread(scores: list[float]) -> float | None:
-    return max(scores) - min(scores) if scores else None
-
-
-def _leading_settings(data: dict) -> set[int]:
-    return lead_by_seeds([row.get("scores") or [] for row in data["rows"]], list(map(_middle, data["rows"])))
+def _ranked_settings(data: dict) -> list[_Ranked]:
+    scores = [row.get("scores") or [] for row in data["rows"]]
+    return _rank_by_seeds(data["rows"], "name", [statistics.median(one) if one else None for one in scores], scores)
 
 
 def _settings_verdict(data: dict) -> str:
-    rows = data["rows"]
-    known = [(row["name"], middle, row["scores"]) for row in rows if (middle := _middle(row)) is not None]
-    if not known:
-        return f"On {data['task']} no setting has a score."
-    leading = {rows[index]["name"] for index in _leading_settings(data)}
-    leaders = [(name, middle) for name, middle, _ in known if name in leading]
-    return f"{_seeds_verdict(data['task'], ' and '.join(data['score']), known, leaders, 'settings')}."
+    return f"{_seeds_verdict(data['task'], ' and '.join(data['score']), _ranked_settings(data), 'setting')}."

@@ -10,11 +10,12 @@ ALPHA = 0.05  # the level of the comparison's paired test
 SIGNIFICANT = 1.96  # standard errors
 
 
-def lead_by_test(rows: Sequence[Mapping[str, Any]], baseline: str | None) -> set[int]:
-    """The rows of a comparison that lead, by their places: each has `label`, `median`, and `difference` and `p` to the baseline.
+def lead_by_test(rows: Sequence[Mapping[str, Any]]) -> set[int]:
+    """The rows of a comparison that lead, by their places: each has a `median`, and `difference` and `p` to the best baseline.
 
-    Those that are shown to be better than the baseline lead; if there are none, those that are not shown to differ from it,
-    itself among them. A row whose median is the highest, or equal to it, leads in any case.
+    Those that are shown to be better than the baseline lead; if there are none, those that are not shown to differ from it:
+    the others, and rows without a p, which are the baseline itself or could not be tested. A row whose median is the highest, or
+    equal to it, leads in any case.
     """
     known = {index: row for index, row in enumerate(rows) if is_number(row.get("median"))}
     if not known:
@@ -23,8 +24,7 @@ def lead_by_test(rows: Sequence[Mapping[str, Any]], baseline: str | None) -> set
     best = {index for index, row in known.items() if is_same(row["median"], top)}
     tested = {index: row for index, row in known.items() if is_number(row.get("p"))}
     better = {index for index, row in tested.items() if row["p"] < ALPHA and row["difference"] > 0}
-    alike = {index for index, row in tested.items() if row["p"] >= ALPHA}
-    alike |= {index for index, row in known.items() if row["label"] == baseline}
+    alike = {index for index in known if index not in tested or known[index]["p"] >= ALPHA} if tested else set()
     return best | better if better else best | alike if best & alike else best
 
 

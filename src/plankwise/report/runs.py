@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plankwise.record import Shown
-from plankwise.report._html import Column, TableCell, paragraph, section, table
+from plankwise.report._html import Column, TableCell, judged, paragraph, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import TONES, Axis, Chart, Charts, Dot, Lines, Point, Scatter, Series
 from plankwise.report.ranking import lead_by_error, listed
@@ -100,15 +100,15 @@ def show_runs(runs: Runs) -> str:
     """For each group of runs its verdict, its table and the chart of speed-up against what was kept."""
     groups = group_runs(runs)
     note = groups_note(groups)
-    return (paragraph(note) if note else "") + "".join(map(_show_group, groups))
+    return (paragraph(note) if note else "") + "".join(_show_group(one, alone=len(groups) == 1) for one in groups)
 
 
 def runs_verdict(rows: list[Row]) -> str:
     """Which runs of one group are best, and which are fastest; ties are named together."""
     key, show = ("score", fixed(rows[0]["digits"])) if rows[0]["lower"] else ("retained", share)
-    known = [row for row in rows if is_number(row[key])]
+    known = [row for row in rows if is_number(row[key]) and row.get("learnt", True)]
     if not known:
-        return f"{len(rows)} runs; none of them says what was kept."
+        return f"{len(rows)} runs; none of them is shown to have kept what was learnt."
     best = [known[index] for index in (_best_scores(known) if rows[0]["lower"] else _most_kept(known))]
     best.sort(key=lambda row: row[key], reverse=not rows[0]["lower"])
     figures = list(dict.fromkeys(show(row[key]) for row in (best[0], best[-1])))
@@ -120,14 +120,20 @@ def runs_verdict(rows: list[Row]) -> str:
         if rows[0]["lower"]
         else f"{'keep' if many else 'keeps'} the most: {' to '.join(figures)} of {metric} on {task}"
     )
-    told = f"Of {len(rows)} runs, {listed([row['name'] for row in best])} {claim}"
-    told += f", a gap within the sampling error of {best[0]['dev']:,} dev examples" if len(figures) > 1 else ""
+    told = f"Of {len(rows)} runs, {listed([row['name'] for row in best])} {claim}{_tie(best, figures)}"
     timed = [row for row in rows if is_number(row["speedup"])]
     if not timed:
         return f"{told}; speed was not measured."
     fastest = [timed[index]["name"] for index in sorted(_fastest(timed))]
     top = max(row["speedup"] for row in timed)
     return f"{told}; {listed(fastest)} {'is' if len(fastest) == 1 else 'are'} the fastest, by {times(top)}."
+
+
+def _tie(best: list[Row], figures: list[str]) -> str:
+    """Why several runs are named as the best."""
+    if len(figures) > 1:
+        return f", a gap within the sampling error of {best[0]['dev']:,} dev examples"
+    return ", a tie" if len(best) > 1 else ""
 
 
 def _alone(row: Row, figure: str) -> str:
@@ -144,7 +150,7 @@ def run_charts(runs: Runs) -> Charts:
     return charts | {"speed-up-and-retained": [one for group in groups for one in _speed_and_share(group)]}
 
 
-def _show_group(group: RunGroup) -> str:
+def _show_group(group: RunGroup, *, alone: bool) -> str:
     rows = group.rows
     columns = [Column(key, key) for key in ("name", "method")]
     columns += [Column(rows[0]["metric"], "score", number), Column("retained", "retained", share)]
@@ -162,15 +168,15 @@ def _show_group(group: RunGroup) -> str:
         for index, row in enumerate(rows)
     ]
     meaning = "; bold: the best, and what is not shown to differ from it" if ranked else ""
-    dev = f", {rows[0]['dev']:,} dev examples" if len({row["dev"] for row in rows}) == 1 and rows[0]["dev"] else ""
-    listed_runs = table(f"{group.title}{dev}{meaning}", columns, cells, key="runs")
-    chart = show_all({"": _speed_and_share(group)})
-    return paragraph(group.verdict, "verdict") + section(f"Runs on {group.title}", listed_runs, chart)
+    dev = f" on {rows[0]['dev']:,} dev examples" if len({row["dev"] for row in rows}) == 1 and rows[0]["dev"] else ""
+    listed_runs = table(f"{rows[0]['metric']}{dev}{meaning}", columns, cells, key="runs")
+    chart = show_all({"": _speed_and_share(group)}) if len(rows) > 1 else ""
+    return judged(group.verdict, f"Runs on {group.title}", listed_runs, chart, alone=alone)
 
 
 def _best_scores(rows: list[Row]) -> set[int]:
     errors = [_error(row["score"], row) for row in rows]
-    return lead_by_error([row["score"] for row in rows], errors, lower=rows[0]["lower"], places=rows[0]["digits"])
+    return lead_by_error(_learnt(rows, "score"), errors, lower=rows[0]["lower"], places=rows[0]["digits"])
 
 
 def _error(score: Any, row: Row) -> float | None:
@@ -186,7 +192,12 @@ def _most_kept(rows: list[Row]) -> set[int]:
     for row in rows:
         error, before = _error(row["score"], row), row["before"]
         found.append(error / before if error is not None and is_number(before) and before > 0 else None)
-    return lead_by_error([row["retained"] for row in rows], found, places=3)
+    return lead_by_error(_learnt(rows, "retained"), found, places=3)
+
+
+def _learnt(rows: list[Row], key: str) -> list[float | None]:
+    """The values of the runs that are shown to have learnt the task; the others do not compete."""
+    return [row[key] if row.get("learnt", True) else None for row in rows]
 
 
 def _fastest(rows: list[Row]) -> set[int]:

@@ -40,6 +40,11 @@ def number(value: Any, places: int = 4) -> str:
     return f"{value:,.{places}f}" if is_number(value) else MISSING
 
 
+def signed(value: Any) -> str:
+    """A difference, with its sign."""
+    return f"{value:+,.4f}" if is_number(value) else MISSING
+
+
 def fixed(places: int) -> Callable[[Any], str]:
     """`number` with so many places."""
     return lambda value: number(value, places)
