@@ -1,6 +1,6 @@
 import pytest
 
-from plankwise.report.comparison import comparison_verdict, runs_verdict, show_results, show_runs, summarise_runs
+from plankwise.report.comparison import comparison_verdict, show_results
 from plankwise.report.remarks import (
     constant_claim,
     constant_remark,
@@ -14,6 +14,7 @@ from plankwise.report.remarks import (
     show_retained,
     training_time,
 )
+from plankwise.report.runs import runs_verdict, show_runs, summarise_runs
 from plankwise.report.sections import models, run_sections
 
 FOUND = {"constant": "'no'", "constant_score": 0.645, "answered": 2, "most_answered": "no", "p": 0.2, "shown": False}

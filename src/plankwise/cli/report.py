@@ -64,7 +64,8 @@ def _show(inputs: "list[PageInput]", console: "Console") -> None:
 
 
 def _show_run(record: dict, console: "Console") -> None:
-    from plankwise.report.text import MODELS, count, number, share, times
+    from plankwise.report.remarks import show_retained
+    from plankwise.report.text import MODELS, count, number, times
     from plankwise.report.verdict import score_name, show_score, tiles, verdict
 
     console.print(verdict(record))
@@ -75,7 +76,7 @@ def _show_run(record: dict, console: "Console") -> None:
             count(record[name].get("parameters")),
             f"{number(record[name].get('size_mb'), 1)} MB",
             show_score(record, record[name]),
-            share(record[name].get("retained", 1.0 if name == "predecessor" else None)),
+            show_retained(record[name], record[name].get("retained", 1.0 if name == "predecessor" else None)),
             f"{number(record[name].get('latency_ms'), 2)} ms" if record[name].get("latency_ms") else "–",
             times(record[name].get("speedup")),
         )
@@ -88,7 +89,7 @@ def _show_run(record: dict, console: "Console") -> None:
 
 def _show_runs(runs: "list[PageInput]", console: "Console") -> None:
     from plankwise.report.runs import group_runs, groups_note
-    from plankwise.report.text import number, share, times
+    from plankwise.report.text import number, times
 
     groups = group_runs([(given.name, given.data) for given in runs])
     if note := groups_note(groups):
@@ -100,7 +101,7 @@ def _show_runs(runs: "list[PageInput]", console: "Console") -> None:
                 row["name"],
                 row["method"],
                 number(row["score"], row["digits"]),
-                share(row["retained"]),
+                row["kept"],
                 times(row["speedup"]),
                 number(row["seconds"], 0),
                 str(row["seed"]),
@@ -108,6 +109,9 @@ def _show_runs(runs: "list[PageInput]", console: "Console") -> None:
             for row in group.rows
         ]
         _print_table(["run", "method", "score", "retained", "speed-up", "seconds", "seed"], shown, console, left=(0, 1))
+        for row in group.rows:
+            if row["remark"]:
+                console.print(f"{row['name']} {row['remark']}")
 
 
 def _show_comparison(data: dict, console: "Console") -> None:

@@ -11,6 +11,7 @@ from plankwise.report._html import Column, TableCell, judged, paragraph, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import TONES, Axis, Chart, Charts, Dot, Lines, Point, Scatter, Series
 from plankwise.report.ranking import lead_by_error, listed
+from plankwise.report.remarks import constant_claim, has_learnt, own_seconds, show_retained
 from plankwise.report.sections import method_of
 from plankwise.report.text import count, fixed, is_number, number, share, times
 from plankwise.report.verdict import speedup_of
@@ -89,7 +90,10 @@ def summarise_runs(runs: Runs) -> list[Row]:
                 "retained": record.get("retained"),
                 "parameters": model.get("parameters"),
                 "speedup": speedup_of(record)[0] if "successor" in record else None,
-                "seconds": record.get("seconds"),
+                "seconds": own_seconds(record),
+                "kept": show_retained(model, record.get("retained")),
+                "remark": constant_claim(model),
+                "learnt": has_learnt(model) and has_learnt(record.get("predecessor", {})),
                 "seed": record.get("seed"),
             }
         )
@@ -106,9 +110,11 @@ def show_runs(runs: Runs) -> str:
 def runs_verdict(rows: list[Row]) -> str:
     """Which runs of one group are best, and which are fastest; ties are named together."""
     key, show = ("score", fixed(rows[0]["digits"])) if rows[0]["lower"] else ("retained", share)
-    known = [row for row in rows if is_number(row[key]) and row.get("learnt", True)]
+    known = [row for row in rows if is_number(row[key]) and row["learnt"]]
     if not known:
-        return f"{len(rows)} runs; none of them is shown to have kept what was learnt."
+        dead = any(row["remark"] for row in rows)
+        told = "is shown to have kept anything that was learnt" if dead else "says what was kept"
+        return f"{len(rows)} runs; none of them {told}."
     best = [known[index] for index in (_best_scores(known) if rows[0]["lower"] else _most_kept(known))]
     best.sort(key=lambda row: row[key], reverse=not rows[0]["lower"])
     figures = list(dict.fromkeys(show(row[key]) for row in (best[0], best[-1])))
@@ -162,7 +168,7 @@ def _show_group(group: RunGroup, *, alone: bool) -> str:
         row
         | {
             "score": TableCell(number(row["score"], row["digits"]), row["score"], index in best),
-            "retained": TableCell(share(row["retained"]), row["retained"], index in kept),
+            "retained": TableCell(row["kept"], row["retained"], index in kept),
             "speedup": TableCell(times(row["speedup"]), row["speedup"], index in fastest),
         }
         for index, row in enumerate(rows)
@@ -170,6 +176,7 @@ def _show_group(group: RunGroup, *, alone: bool) -> str:
     meaning = "; bold: the best, and what is not shown to differ from it" if ranked else ""
     dev = f" on {rows[0]['dev']:,} dev examples" if len({row["dev"] for row in rows}) == 1 and rows[0]["dev"] else ""
     listed_runs = table(f"{rows[0]['metric']}{dev}{meaning}", columns, cells, key="runs")
+    listed_runs += "".join(paragraph(f"{row['name']} {row['remark']}.", "note") for row in rows if row["remark"])
     chart = show_all({"": _speed_and_share(group)}) if len(rows) > 1 else ""
     return judged(group.verdict, f"Runs on {group.title}", listed_runs, chart, alone=alone)
 
@@ -197,7 +204,7 @@ def _most_kept(rows: list[Row]) -> set[int]:
 
 def _learnt(rows: list[Row], key: str) -> list[float | None]:
     """The values of the runs that are shown to have learnt the task; the others do not compete."""
-    return [row[key] if row.get("learnt", True) else None for row in rows]
+    return [row[key] if row["learnt"] else None for row in rows]
 
 
 def _fastest(rows: list[Row]) -> set[int]:
@@ -268,7 +275,7 @@ def _speed_and_share(group: RunGroup) -> list[Chart]:
             tip=f"{row['name']} ({row['method']}): {times(row['speedup'])} faster, {share(row['retained'])} kept",
         )
         for row in rows
-        if is_number(row["speedup"]) and is_number(row["retained"])
+        if is_number(row["speedup"]) and is_number(row["retained"]) and row["learnt"]
     ]
     x = Axis("speed-up (times faster than the predecessor)")
     y = Axis("share of the score kept", show=lambda value: f"{100 * value:.4g}%")

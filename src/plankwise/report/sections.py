@@ -6,11 +6,12 @@ from typing import Any
 from plankwise.record import Shown
 from plankwise.report._cost import cost
 from plankwise.report._errors import errors, flips
-from plankwise.report._html import Column, facts, fold, grid, paragraph, section, table
+from plankwise.report._html import Column, TableCell, facts, fold, grid, paragraph, section, table
 from plankwise.report._inside import drops_of, inside
 from plankwise.report._training import training
+from plankwise.report.remarks import remarks, show_retained
 from plankwise.report.ship import draw_ships
-from plankwise.report.text import MODELS, count, esc, fixed, number, share, times
+from plankwise.report.text import MODELS, count, esc, fixed, is_number, number, share, times
 from plankwise.report.verdict import tiles, verdict
 
 
@@ -54,8 +55,8 @@ def models(record: dict) -> str:
     columns += [Column(latency, "latency_ms", fixed(2)), Column("speed-up", "speedup", times)]
     rows = [
         {
-            "retained": 1.0 if name == "predecessor" else None,
             **record[name],
+            "retained": _retained(name, record[name]),
             "model": name,
             "shown": shown.value(record[name]),
         }
@@ -65,7 +66,12 @@ def models(record: dict) -> str:
     timed = f"latency is the median time of a batch{f' on {device}' if device else ''}"
     caption = f"{record['task'].get('name', 'task')}: {shown.metric} on dev; {timed}"
     listed = table(caption, columns, rows, key="models")
-    return section("Models", listed, _metrics(record, there), _head_note(record), key="models")
+    return section("Models", listed, _metrics(record, there), _notes(record), key="models")
+
+
+def _retained(name: str, model: dict) -> TableCell:
+    value = model.get("retained", 1.0 if name == "predecessor" else None)
+    return TableCell(show_retained(model, value), value if is_number(value) else None)
 
 
 def _metrics(record: dict, there: list[str]) -> str:
@@ -107,9 +113,11 @@ def flatten(tree: Any, path: str = "") -> list[tuple[str, str]]:
     return [(path, "" if tree is None else str(tree))]
 
 
-def _head_note(record: dict) -> str:
-    made = record.get("made_head")
-    return paragraph("The predecessor's head was made here: it had none for this task.", "note") if made else ""
+def _notes(record: dict) -> str:
+    told = [f"{one[0].upper()}{one[1:]}." for one in remarks(record)]
+    if record.get("made_head"):
+        told.append("The predecessor's head was made here: it had none for this task.")
+    return "".join(paragraph(one, "note") for one in told)
 
 
 def _task_facts(record: dict) -> list[tuple[str, str]]:
