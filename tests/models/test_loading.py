@@ -138,12 +138,22 @@ def test_positions_that_roberta_counts_from_its_padding_are_taken_off():
         check_length(11, model, SimpleNamespace(model_max_length=512), "roberta")
 
 
-def test_weights_in_pickles_format_are_not_loaded(tmp_path, tiny):
-    import torch
+def test_weights_in_pickles_format_are_not_loaded_and_what_is_said_converts_them(tmp_path, tiny, monkeypatch):
     from safetensors.torch import load_file
 
-    folder = tiny.save_bert(tmp_path / "old", names=("negative", "positive"))
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    folder = tiny.save_bert(tmp_path / "old", names=LABELS)
+    before = load_file(folder / "model.safetensors")
+    torch.save(before, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ConfigError, match="no model could be loaded"):
+    with pytest.raises(ConfigError) as caught:
         load(folder)
+    said, _, snippet = str(caught.value).partition(" convert it in Python: ")
+    assert said == (
+        f"the weights of {folder} are in pickle's format only (pytorch_model.bin), which can run any code when it is read, so it "
+        "is not loaded; where you trust the file,"
+    )
+    monkeypatch.chdir(tmp_path)
+    exec(snippet, {})
+    after = load("converted").state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert Loader().tokenizer("converted").tokenize("fine film") == ["fine", "film"]

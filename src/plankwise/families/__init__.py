@@ -49,10 +49,20 @@ def _with_config(model: nn.Module) -> list[nn.Module]:
 
 
 def disable_layerdrop(model: nn.Module) -> None:
-    """Switches off a model's own skipping of blocks at random: the replacing coin alone decides what runs."""
+    """Switches off a model's own skipping of blocks at random: the replacing coin alone decides what runs.
+
+    Some modules read the share off their config (Wav2Vec2): they get a copy. The model's own config, of which the successor's is
+    made, stays as it is.
+    """
+    outermost = _with_config(model)
     for module in model.modules():
         if isinstance(getattr(module, "layerdrop", None), float):
             module.layerdrop = 0.0  # type: ignore[assignment]
+        config = vars(module).get("config")
+        dropping = [key for key in vars(config) if key.endswith("layerdrop")] if hasattr(config, "__dict__") else []
+        if dropping and module not in outermost:
+            module.config = copy.copy(config)  # type: ignore[assignment]
+            vars(module.config).update(dict.fromkeys(dropping, 0.0))
 
 
 def shortened(model: nn.Module, kept: dict[str, list[int]]) -> Any:

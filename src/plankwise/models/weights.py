@@ -47,6 +47,8 @@ def _belongs(model: Any, name: str, head: set[str], *, new_head: bool) -> bool:
     In a head, only if that is kept, and the module itself has weights.
     """
     place = _nearest(model, name)
+    if name.endswith(".masked_bias") or name in dict(model.named_buffers()):
+        return False  # what older versions of transformers saved, and newer ones compute
     if place in ("", getattr(model, "base_model_prefix", "")):
         return False
     module = model.get_submodule(place)
