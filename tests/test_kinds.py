@@ -30,8 +30,17 @@ def test_the_nearest_name_is_offered_only_if_one_is_near():
 
 def test_a_plug_in_adds_a_kind(monkeypatch):
     plug_in = ModuleType("their_task", "Their task.\n\nMore.")
-    entry = SimpleNamespace(name="theirs", load=lambda: plug_in)
+    entry = SimpleNamespace(name="theirs", module="their_task", load=lambda: plug_in)
     monkeypatch.setattr(kinds, "entry_points", lambda group: [entry] if group == "plankwise.tasks" else [])
     assert "theirs" in kinds.list_kinds("tasks")
     assert kinds.load_kind("tasks", "theirs", key="task.name") is plug_in
-    assert kinds.summary(plug_in) == "Their task."
+    assert kinds.summary("tasks", "theirs") == "Their task."
+
+
+def test_what_a_kind_is_can_be_read_without_loading_it(monkeypatch, tmp_path):
+    (tmp_path / "slow_task.py").write_text('"""A task that takes long.\n\nMore."""\nraise AssertionError("loaded")\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = SimpleNamespace(name="slow", module="slow_task")
+    monkeypatch.setattr(kinds, "entry_points", lambda group: [entry] if group == "plankwise.tasks" else [])
+    assert kinds.summary("tasks", "slow") == "A task that takes long."
+    assert kinds.summary("tasks", "table") == "Your own examples, from csv, tsv, jsonl or parquet files."

@@ -165,7 +165,8 @@ def test_a_kind_is_one_file_that_is_listed_with_what_it_is(folder):
     module = load_kind(folder, KINDS[folder], key="list")
     assert module.__name__ == PROJECT["entry-points"][f"plankwise.{folder}"][KINDS[folder]]
     line = next(line for line in run("list", folder).splitlines() if line.startswith(KINDS[folder]))
-    assert summary(module)[:40] in line
+    assert summary(folder, KINDS[folder]) == module.__doc__.split("\n")[0]
+    assert summary(folder, KINDS[folder])[:40] in line
 
 
 @installed

@@ -26,6 +26,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("core",),
     ("families",),
     ("parts",),
+    ("keys",),
     ("models",),
     ("data",),
     ("runtimes",),

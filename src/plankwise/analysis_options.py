@@ -10,7 +10,22 @@ from plankwise.options import Options
 
 RuleKind = Literal["regex", "length", "capitals", "emoji", "mentions", "rare_words"]
 USUAL_ABOVE = {"regex": 0, "capitals": 0.5, "emoji": 0, "mentions": 0, "rare_words": 0.2}
+MEASURED: dict[RuleKind, str] = {
+    "regex": "how often a regular expression matches; needs pattern",
+    "length": "how many words there are; needs above or below",
+    "capitals": "which share of the letters is capital",
+    "emoji": "how many emoji there are",
+    "mentions": "how many mentions and hashtags there are",
+    "rare_words": "which share of the words is in train at most `seen` times",
+}
+USUAL_SEEN = 1
 SHARES = ("capitals", "rare_words")  # kinds whose measure is a share of the letters or words; others count
+
+
+def usual_options(kind: RuleKind) -> dict[str, float]:
+    """The options that a rule of this kind has if it does not say."""
+    above = {"above": USUAL_ABOVE[kind]} if kind in USUAL_ABOVE else {}
+    return {**above, **({"seen": USUAL_SEEN} if kind == "rare_words" else {})}
 
 
 class RuleOptions(Options):
@@ -35,7 +50,7 @@ class RuleOptions(Options):
         if data.get("above") is None and data.get("below") is None and kind in USUAL_ABOVE:
             filled["above"] = USUAL_ABOVE[kind]
         if data.get("seen") is None and kind == "rare_words":
-            filled["seen"] = 1
+            filled["seen"] = USUAL_SEEN
         return filled
 
     @field_validator("pattern")

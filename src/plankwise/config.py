@@ -24,6 +24,8 @@ Tracker = Literal[
 
 Guard = Literal["majority", "label_order"]
 
+Unfreeze = Literal["nothing", "head", "embeddings", "all"]  # what is trained beside successors once the rate is 1
+
 DEFAULT_KINDS = {
     "task": "reviews",
     "method": "replacing",

@@ -59,7 +59,7 @@ class Context:
         if self.is_main:
             try:
                 told = [("done", work())]
-            except Exception as error:
+            except (Exception, KeyboardInterrupt) as error:
                 failure = error
                 ours = isinstance(error, PlankwiseError)
                 told = [("raised", type(error) if ours else None, str(error))]

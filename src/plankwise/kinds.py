@@ -4,6 +4,7 @@ Files that start with `_` are shared helpers, not kinds. Another distribution ad
 `plankwise.FOLDER` (for example `plankwise.parts`), whose entries name modules.
 """
 
+import ast
 import difflib
 import functools
 import importlib
@@ -11,6 +12,8 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
@@ -19,13 +22,7 @@ from plankwise.errors import ConfigError
 
 def list_kinds(folder: str) -> list[str]:
     """The names of all kinds in `folder`, plug-ins included, in alphabetical order."""
-    package = importlib.util.find_spec(
-        f"plankwise.{folder}"
-    )  # found, not imported: what it needs may take seconds to load
-    assert package is not None
-    places = package.submodule_search_locations
-    own = {module.name for module in pkgutil.iter_modules(places) if not module.name.startswith("_")}
-    return sorted(own | {entry.name for entry in _plug_ins(folder)})
+    return sorted({*_own(folder), *(entry.name for entry in _plug_ins(folder))})
 
 
 def load_kind(folder: str, name: object, *, key: str) -> ModuleType:
@@ -42,6 +39,14 @@ def load_kind(folder: str, name: object, *, key: str) -> ModuleType:
         if entry.name == name:
             return entry.load()
     return importlib.import_module(f"plankwise.{folder}.{name}")
+
+
+def _own(folder: str) -> dict[str, ModuleSpec | None]:
+    """The kinds of this project, found without importing their folder: what it needs may take seconds to load."""
+    package = importlib.util.find_spec(f"plankwise.{folder}")
+    assert package is not None
+    files = pkgutil.iter_modules(package.submodule_search_locations)
+    return {file.name: file.module_finder.find_spec(file.name, None) for file in files if not file.name.startswith("_")}
 
 
 def _plug_ins(folder: str) -> tuple[EntryPoint, ...]:
@@ -62,6 +67,10 @@ def no_such(name: object, known: Iterable[str], noun: str) -> str:
     return f"there is no such {noun}.{guess} Known: {', '.join(known) or 'none'}"
 
 
-def summary(module: ModuleType) -> str:
-    """The first line of a kind's docstring, for listings."""
-    return (module.__doc__ or "").strip().split("\n")[0]
+def summary(folder: str, name: str) -> str:
+    """The first line of a kind's docstring, for listings; read from its source, because loading it may take seconds."""
+    entry = next((entry for entry in _plug_ins(folder) if entry.name == name), None)
+    spec = _own(folder)[name] if entry is None else importlib.util.find_spec(entry.module)
+    source = spec.loader.get_source(spec.name) if spec is not None and isinstance(spec.loader, InspectLoader) else None
+    text = load_kind(folder, name, key="name").__doc__ if source is None else ast.get_docstring(ast.parse(source))
+    return (text or "").strip().split("\n")[0]

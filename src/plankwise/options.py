@@ -1,9 +1,12 @@
 """Options that a user gives, checked: every fault in one message, each with its key, what is allowed and what to do."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, get_args
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 
 from plankwise.errors import ConfigError
 from plankwise.kinds import no_such
@@ -37,6 +40,40 @@ def validate(kind: type[Kind], data: Any, *, prefix: str = "", sections: Section
         raise ConfigError("\n".join(_explain(error, kind, prefix, sections or {}))) from None
 
 
+def walk(kind: type[BaseModel], prefix: str = "", sections: Sections | None = None) -> Iterator[tuple[str, FieldInfo]]:
+    """Every key with its field, those of sections inside included; keys begin with `prefix`."""
+    for name, field in kind.model_fields.items():
+        inner = sections[name]() if sections and name in sections else field.annotation
+        yield f"{prefix}{name}", field
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from walk(inner, f"{prefix}{name}.")
+
+
+def allowed(field: FieldInfo) -> str:
+    """The values that a key takes, as short as they can be said; empty if that is any text."""
+    return _allowed(field.annotation, field.metadata)
+
+
+def _allowed(annotation: Any, metadata: list) -> str:
+    if get_origin(annotation) is Annotated:
+        annotation, *metadata = get_args(annotation)
+        metadata = [rule for one in metadata for rule in (one.metadata if isinstance(one, FieldInfo) else [one])]
+    if get_origin(annotation) is Literal:
+        return " | ".join(map(str, get_args(annotation)))
+    if get_origin(annotation) is list:
+        (inner,) = get_args(annotation)
+        return f"list of {found}" if (found := _allowed(inner, [])) else "list"
+    if isinstance(annotation, type):
+        names = {bool: "true | false", int: "whole number", float: "number", dict: "section"}
+        bounds = _bounds(metadata)
+        if annotation in (int, float) and bounds:
+            return f"{names[annotation]}, {_range(bounds).removeprefix('a number ').removeprefix('of ')}"
+        return names.get(annotation, "")
+    members = [member for member in get_args(annotation) if member is not NoneType]
+    words = [_allowed(member, metadata) or ("text" if len(members) > 1 else "") for member in members]
+    return " | ".join(words)
+
+
 def _explain(error: ValidationError, kind: type[Options], prefix: str, sections: Sections) -> list[str]:
     """A sentence per key; what the members of a union want is said in one."""
     wanted: dict[str, tuple[Any, list[str]]] = {}
@@ -46,7 +83,7 @@ def _explain(error: ValidationError, kind: type[Options], prefix: str, sections:
         key = f"{prefix}{key}"
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            sentences.append(f"{key}: {no_such(key.split('.')[-1], owner.model_fields, 'key')}")
+            sentences.append(f"{key}: {_no_such_key(key, owner, kind, prefix, sections)}")
         elif item["type"] == "missing":
             sentences.append(f"{key} is missing; it is needed: {field.description}")
         elif item["type"] == "value_error":
@@ -54,6 +91,21 @@ def _explain(error: ValidationError, kind: type[Options], prefix: str, sections:
         else:
             wanted.setdefault(key, (item["input"], []))[1].append(_want(item, field))
     return sentences + [f"{key} is {value!r}; give {' or '.join(wants)}" for key, (value, wants) in wanted.items()]
+
+
+def _no_such_key(key: str, owner: type[Options], kind: type[Options], prefix: str, sections: Sections) -> str:
+    """Half a sentence for an unknown key: the whole of what was cut short or put in the wrong section, else the nearest name."""
+    name = key.split(".")[-1]
+    if not difflib.get_close_matches(name, owner.model_fields, n=1, cutoff=0.8):
+        whole: dict[str, list[str]] = {}
+        for known, _ in walk(kind, prefix, sections):
+            whole.setdefault(known.split(".")[-1], []).append(known)
+        near = [name] if name in whole else difflib.get_close_matches(name, whole, n=1, cutoff=0.8)
+        if near:
+            first, *others = sorted(whole[near[0]], key=lambda known: (known.count("."), known))
+            other = f" (or {' or '.join(others)})" if others else ""
+            return f"there is no such key; did you mean {first}{other}?"
+    return no_such(name, owner.model_fields, "key")
 
 
 def _locate(item: Any, model: Any, sections: Sections) -> tuple[str, Any, Any]:
@@ -83,12 +135,7 @@ def _want(item: Any, field: Any) -> str:
     """What is allowed, in words."""
     kind, context = item["type"], item.get("ctx", {})
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
-        bounds = {
-            name: getattr(rule, name)
-            for rule in field.metadata
-            for name in ("gt", "ge", "lt", "le")
-            if hasattr(rule, name)
-        }
+        bounds = _bounds(field.metadata)
         return _range(bounds if context.keys() <= bounds.keys() else context)
     if kind == "literal_error":
         return context["expected"]
@@ -99,6 +146,10 @@ def _want(item: Any, field: Any) -> str:
     words = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "list": "a list"}
     words |= {"finite": "a finite number", **dict.fromkeys(("model", "dict"), "a section with keys of its own")}
     return words.get(kind.split("_")[0], item["msg"][0].lower() + item["msg"][1:])
+
+
+def _bounds(metadata: list) -> dict[str, float]:
+    return {name: getattr(rule, name) for rule in metadata for name in ("gt", "ge", "lt", "le") if hasattr(rule, name)}
 
 
 def _range(bounds: dict[str, float]) -> str:

@@ -97,15 +97,9 @@ def test_a_recipe_may_have_an_equals_sign_in_its_name(command, recipe, tmp_path)
 
 
 def test_a_variant_is_a_label_and_keys_whose_values_may_hold_blanks():
-    found = _read_variant("a+b:  plan.successors=4 method.schedule={kind='slope', k=0.1}  plan.init=mean ")
-    assert found.label == "a+b"
-    assert found.overrides == ("plan.successors=4", "method.schedule={kind='slope', k=0.1}", "plan.init=mean")
-    assert _read_variant("as-it-is:").overrides == ()
+    label, overrides = _read_variant("a+b:  plan.successors=4 method.schedule={kind='slope', k=0.1}  plan.init=mean ")
+    assert label == "a+b"
+    assert overrides == ("plan.successors=4", "method.schedule={kind='slope', k=0.1}", "plan.init=mean")
+    assert _read_variant("as-it-is:") == ("as-it-is", ())
     with pytest.raises(ConfigError, match=r"^--variant is 'x'; write a label"):
         _read_variant("x")
-
-
-def test_help_shows_the_options_and_every_key(command):
-    out = command("compare", "--help").out
-    for text in ("--methods", "--seeds", "--variant", "--folder", "plan.successors"):
-        assert text in out

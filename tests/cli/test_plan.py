@@ -18,7 +18,7 @@ def test_the_plan_is_printed_slot_by_slot_and_nothing_is_written(command, recipe
 
 def test_an_estimate_names_every_phase_memory_and_multiply_adds(command, recipe, tmp_path):
     file = tmp_path / "plan.json"
-    result = command("plan", recipe, "--estimate", "--json", file, "method.name=kd")
+    result = command("plan", recipe, "--estimate", "--out", file, "method.name=kd")
     assert result.code == 0, result.err
     rows = {line.split()[0] for line in result.out.splitlines() if line.strip()}
     assert rows >= {"predecessor", "targets", "kd", "truncated", "evaluations", "latency", "total"}

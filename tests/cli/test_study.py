@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from plankwise.kinds import list_kinds, load_kind, summary
+from plankwise.kinds import list_kinds, summary
 
 BAD_VALUES = {
     "depth": "--values has the depth 'x'",
@@ -30,7 +30,7 @@ def test_help_lists_every_study_with_its_summary(command):
     result = command("study", "--help")
     words = " ".join(result.out.split())
     for name in list_kinds("studies"):
-        start = summary(load_kind("studies", name, key="study")).split(" (")[0]
+        start = summary("studies", name).split(" (")[0]
         assert f"{name} {start}"[:40] in words
 
 

@@ -13,7 +13,7 @@ from plankwise.core.hybrid import Rules
 from plankwise.core.plan import even_plan
 from plankwise.core.schedule import Constant
 from plankwise.estimate.work import Weights, padded_tokens, spread
-from plankwise.methods.layerdrop import install
+from plankwise.methods._droppable import install
 from plankwise.training.ship import hybrid
 
 TOKENS = 15

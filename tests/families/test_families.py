@@ -34,7 +34,7 @@ def refusal_of(work):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_says_what_it_is_and_offers_something(name):
-    assert summary(FAMILIES[name])
+    assert summary("families", name)
     assert hasattr(FAMILIES[name], "check") or hasattr(FAMILIES[name], "shorten")
 
 

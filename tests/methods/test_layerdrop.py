@@ -10,7 +10,7 @@ from plankwise.core.chain import find_chains
 from plankwise.core.plan import Slot, checked_plan, even_plan
 from plankwise.core.schedule import draw_mask
 from plankwise.errors import PlanError
-from plankwise.methods import layerdrop
+from plankwise.methods import _droppable, layerdrop
 
 
 def test_at_0_it_is_plain_fine_tuning_to_the_bit(make_job):
@@ -36,14 +36,14 @@ def test_above_0_it_is_not(make_job):
 
 def test_each_step_leaves_out_the_blocks_that_its_seed_says(make_job, monkeypatch):
     ran = []
-    forward = layerdrop.Droppable.forward
+    forward = _droppable.Droppable.forward
 
     def spy(block, *args, **kwargs):
         if block.training:
             ran.append(not block.dropped)
         return forward(block, *args, **kwargs)
 
-    monkeypatch.setattr(layerdrop.Droppable, "forward", spy)
+    monkeypatch.setattr(_droppable.Droppable, "forward", spy)
     layerdrop.compress(make_job(), layerdrop.Options(p=0.3))
     expected = [not dropped for step in range(6) for dropped in draw_mask(3, step, 0.3, 4)]
     assert ran == expected
@@ -56,7 +56,7 @@ def test_in_eval_mode_the_droppable_model_is_the_successor(make_job):
     successor = layerdrop.compress(
         make_job(copy.deepcopy(whole), training={"learning_rate": 1e-12}), layerdrop.Options()
     )
-    layerdrop.install(whole, job.plan)
+    _droppable.install(whole, job.plan)
     with torch.no_grad():
         torch.testing.assert_close(whole.eval()(ids).logits, successor.successor.eval()(ids).logits)
 
@@ -88,7 +88,7 @@ class Biased(nn.Module):
 
 def test_a_block_that_makes_what_later_ones_need_runs_even_if_drawn_and_nothing_is_left_from_the_pass_before():
     model = Tupled()
-    blocks = list(layerdrop.install(model, even_plan(find_chains(model), 2)).values())
+    blocks = list(_droppable.install(model, even_plan(find_chains(model), 2)).values())
     model.eval()(torch.ones(2))
     model.train()
     for block, dropped in zip(blocks, (True, True, False, True), strict=True):

@@ -19,7 +19,7 @@ NEEDS_ARGUMENTS = True
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="folder of a finished `plankwise compress`", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a finished `plankwise compress`")],
     sizes: Annotated[
         str, typer.Option("--batch-sizes", help="texts predicted at once, with commas between")
     ] = "1,2,4,8,16,32,64",
@@ -42,14 +42,18 @@ def command(
         Path | None, typer.Option(help="take the section `analysis` from this recipe", show_default="the run's")
     ] = None,
 ) -> None:
-    from plankwise.cli._console import open_console
-    from plankwise.record import FILE
+    from plankwise.cli._console import give, open_console
+    from plankwise.record import FILE, read_record
+
+    batch_sizes = _read_sizes(sizes)
+    read_record(run)  # a folder without one is told before anything slow is imported
+
     from plankwise.run.analysis import SECTIONS, AnalysisRequest, analyse
 
     console = open_console()
     request = AnalysisRequest(
         sections=SECTIONS if only is None else tuple(name.strip() for name in only.split(",")),
-        batch_sizes=_read_sizes(sizes),
+        batch_sizes=batch_sizes,
         predictions=predictions,
         threads=threads,
         sentence=sentence,
@@ -64,6 +68,7 @@ def command(
     if "cost" in request.sections:
         _show_latency(found["cost"], console)
     console.print(f"record: {run / FILE}", soft_wrap=True)
+    give(found, run / FILE)
 
 
 def _read_sizes(text: str) -> tuple[int, ...]:

@@ -11,17 +11,13 @@ A comparison that was stopped goes on when the same command is given again.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from plankwise.cli._keys import KeysCommand
-
-if TYPE_CHECKING:
-    from plankwise.comparison.grid import Variant
+from plankwise.cli._completion import complete_recipes
 
 NEEDS_ARGUMENTS = True
-COMMAND_CLASS = KeysCommand
 
 
 def command(
@@ -29,8 +25,8 @@ def command(
         list[str],
         typer.Argument(
             metavar="RECIPE... [KEY=VALUE]...",
-            help="TOML files with the sections below, one a task; then keys to set otherwise than they do",
-            show_default=False,
+            help="TOML files, one a task; then keys to set otherwise; see `plankwise list keys`",
+            autocompletion=complete_recipes,
         ),
     ],
     methods: Annotated[
@@ -51,11 +47,10 @@ def command(
         Path | None, typer.Option(help="where all is written", show_default="runs/compare-RECIPES")
     ] = None,
 ) -> None:
-    from plankwise.cli._console import open_console
-    from plankwise.comparison.domain import run_settings, show_settings, write_settings
-    from plankwise.comparison.grid import Variant, run_grid
-    from plankwise.comparison.tables import show_tables, tabulate, write_tables
-    from plankwise.config import load_data
+    import json
+
+    from plankwise.cli._console import give, open_console
+    from plankwise.config import load_data, validate_config
     from plankwise.context import is_main_process
     from plankwise.errors import ConfigError
     from plankwise.kinds import list_kinds
@@ -67,37 +62,46 @@ def command(
     names = (
         list_kinds("methods") if methods is None else [name.strip() for name in methods.split(",") if methods.strip()]
     )
-    rows = [Variant(name, (f"method.name={name}",)) for name in names] + [_read_variant(text) for text in variant or []]
+    rows = [(name, (f"method.name={name}",)) for name in names] + [_read_variant(text) for text in variant or []]
     data = [load_data(path, overrides) for path in paths]
+    for one in data:
+        validate_config(one)
     place = folder or Path("runs") / f"compare-{'+'.join(path.stem for path in paths)}"
+
+    if domain is not None and (methods is not None or variant or len(data) != 1):
+        raise ConfigError("--domain compares four settings on one task; give one recipe, no --methods and no --variant")
+
+    from plankwise.comparison.domain import run_settings, show_settings, write_settings
+    from plankwise.comparison.grid import Variant, run_grid
+    from plankwise.comparison.tables import show_tables, tabulate, write_tables
+    from plankwise.run.log import logged
 
     console = open_console()
     if domain is not None:
-        if methods is not None or variant or len(data) != 1:
-            raise ConfigError(
-                "--domain compares four settings on one task; give one recipe, no --methods and no --variant"
-            )
         settings = run_settings(data[0], domain, range(seeds), place, console)
         if is_main_process():
             console.print(f"tables: {write_settings(settings, place)}", soft_wrap=True)
         show_settings(settings, console)
-        if any(row.failures for row in settings.rows):
-            raise typer.Exit(1)
-        return
-    tasks = run_grid(data, rows, range(seeds), place, console)
+        failed = any(row.failures for row in settings.rows)
+    else:
+        tasks = run_grid(data, [Variant(*row) for row in rows], range(seeds), place, console)
+        failed = any(cell.failure is not None for task in tasks for cell in task.cells)
+        if is_main_process():
+            tables = [tabulate(task) for task in tasks]
+            written = write_tables(tables, place)
+            with logged(console, place):
+                show_tables(tables, console)
+                console.print(f"tables: {written}", soft_wrap=True)
     if is_main_process():
-        tables = [tabulate(task) for task in tasks]
-        written = write_tables(tables, place)
-        show_tables(tables, console)
-        console.print(f"tables: {written}", soft_wrap=True)
-    if any(cell.failure is not None for task in tasks for cell in task.cells):
+        give(json.loads((place / "table.json").read_text("utf-8")), place)
+    if failed:
         raise typer.Exit(1)
 
 
-def _read_variant(text: str) -> "Variant":
+def _read_variant(text: str) -> tuple[str, tuple[str, ...]]:
+    """The label and the overrides of one more row."""
     import re
 
-    from plankwise.comparison.grid import Variant
     from plankwise.errors import ConfigError
 
     label, colon, rest = text.partition(":")
@@ -106,4 +110,4 @@ def _read_variant(text: str) -> "Variant":
             f"--variant is {text!r}; write a label, a colon and keys, for example 'wide: plan.successors=4'"
         )
     # A value may hold blanks, as in method.schedule={kind='slope', k=0.1}; the next key is told by its dot.
-    return Variant(label.strip(), tuple(filter(None, re.split(r"\s+(?=\w+(?:\.\w+)+=)", rest.strip()))))
+    return label.strip(), tuple(filter(None, re.split(r"\s+(?=\w+(?:\.\w+)+=)", rest.strip())))

@@ -10,29 +10,40 @@ from typing import Annotated
 
 import typer
 
-from plankwise.cli._keys import KeysCommand
+from plankwise.cli._completion import complete_keys, complete_recipes
+from plankwise.cli._help import KeysCommand
 
 NEEDS_ARGUMENTS = True
 COMMAND_CLASS = KeysCommand
 
 
 def command(
-    recipe: Annotated[Path, typer.Argument(help="a TOML file with the sections below", show_default=False)],
+    recipe: Annotated[
+        Path, typer.Argument(metavar="RECIPE", help="a TOML file of keys", autocompletion=complete_recipes)
+    ],
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="keys to set otherwise than the recipe does")
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="keys to set otherwise than the recipe does", autocompletion=complete_keys
+        ),
     ] = None,
 ) -> None:
-    from plankwise.cli._console import open_console
+    from plankwise.cli._console import give, open_console
     from plankwise.cli._tables import show_results
     from plankwise.config import load_config
     from plankwise.context import is_main_process
+
+    config = load_config(recipe, overrides or [])
+
     from plankwise.report.page import write_report
     from plankwise.run.compress import compress
+    from plankwise.run.log import logged
 
-    console = open_console()
-    config = load_config(recipe, overrides or [])
+    console, folder = open_console(), Path(config.run.folder)
     record = compress(config, console)
     if is_main_process():
-        show_results(record, console)
-        page = write_report([Path(config.run.folder)], Path(config.run.folder) / "report.html")
-        console.print(f"report: {page}", soft_wrap=True)
+        page = write_report([folder], folder / "report.html")
+        with logged(console, folder):
+            show_results(record, console)
+            console.print(f"report: {page}", soft_wrap=True)
+        give({**record, "folder": folder, "report": page}, record["successor"]["path"])

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from plankwise.cli._completion import complete_keys
+
 NEEDS_ARGUMENTS = False
 SETTINGS = [
     "run.name=demo",
@@ -26,28 +28,37 @@ BATCH_SIZES = (1, 8)  # that predictions are timed with
 def command(
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="keys to set otherwise; `plankwise compress --help` lists them"),
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="keys to set otherwise; `plankwise list keys` has them all",
+            autocompletion=complete_keys,
+        ),
     ] = None,
 ) -> None:
     from pathlib import Path
 
-    from plankwise.cli._console import open_console
+    from plankwise.cli._console import give, open_console
     from plankwise.cli._tables import show_results
     from plankwise.config import load_config
     from plankwise.context import is_main_process
+
+    config = load_config(None, [*SETTINGS, *(overrides or [])])
+
     from plankwise.report.page import write_report
     from plankwise.run.analysis import AnalysisRequest, analyse
     from plankwise.run.compress import compress
+    from plankwise.run.log import logged
 
-    console = open_console()
-    config = load_config(None, [*SETTINGS, *(overrides or [])])
-    folder = Path(config.run.folder)
+    console, folder = open_console(), Path(config.run.folder)
     console.print("fine-tuning a 6-layer encoder on film reviews, then replacing its 6 layers by 3, plank by plank")
     record = compress(config, console)
     if not is_main_process():
         return
-    show_results(record, console)
+    with logged(console, folder):
+        show_results(record, console)
     if "analysis" not in record:
         predictions = config.evaluation.latency_predictions
-        analyse(folder, AnalysisRequest(batch_sizes=BATCH_SIZES, predictions=predictions), console)
-    console.print(str(write_report([folder], folder / "report.html")), soft_wrap=True)
+        record = analyse(folder, AnalysisRequest(batch_sizes=BATCH_SIZES, predictions=predictions), console)
+    page = write_report([folder], folder / "report.html")
+    console.print(str(page), soft_wrap=True)
+    give({**record, "folder": folder, "report": page}, page)

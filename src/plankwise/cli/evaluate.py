@@ -10,29 +10,36 @@ from typing import Annotated
 
 import typer
 
-from plankwise.cli._keys import KeysCommand
+from plankwise.cli._completion import complete_keys
 
 NEEDS_ARGUMENTS = True
-COMMAND_CLASS = KeysCommand
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="folder or hub name of a trained classifier", show_default=False)],
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="keys to set")] = None,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="folder or hub name of a trained model")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="keys to set; see `plankwise list keys`", autocompletion=complete_keys
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="write the metrics to this JSON file", show_default="none")] = None,
 ) -> None:
     import json
 
     from rich.table import Table
 
-    from plankwise.cli._console import open_console
+    from plankwise.cli._console import give, open_console
     from plankwise.cli._models import config_for
     from plankwise.files import write_text
+
+    config = config_for(model, overrides or [], "say it")
+
     from plankwise.report.remarks import constant_claim
     from plankwise.run.inference import evaluate
 
     console = open_console()
-    metrics = evaluate(config_for(model, overrides or [], "say it"), console)
+    metrics = evaluate(config, console)
     table = Table(box=None, pad_edge=False)
     table.add_column("metric")
     table.add_column("value", justify="right")
@@ -45,3 +52,4 @@ def command(
         console.print(f"the model {claim}: train it longer, cut less, or try another learning rate", soft_wrap=True)
     if out is not None:
         write_text(out, json.dumps(metrics, indent=2))
+    give(metrics, out)

@@ -10,32 +10,42 @@ from typing import Annotated
 
 import typer
 
-from plankwise.cli._keys import KeysCommand
+from plankwise.cli._completion import complete_keys, complete_recipes
 
 NEEDS_ARGUMENTS = True
-COMMAND_CLASS = KeysCommand
 
 
 def command(
-    recipe: Annotated[Path, typer.Argument(help="a TOML file with the sections below", show_default=False)],
+    recipe: Annotated[
+        Path, typer.Argument(metavar="RECIPE", help="a TOML file of keys", autocompletion=complete_recipes)
+    ],
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="keys to set otherwise than the recipe does")
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="keys to set otherwise; see `plankwise list keys`",
+            autocompletion=complete_keys,
+        ),
     ] = None,
     estimate: Annotated[bool, typer.Option(help="also multiply-adds, memory, and the time on this machine")] = False,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write the same figures there", show_default=False)
+    out: Annotated[
+        Path | None, typer.Option(help="write the same figures to this JSON file", show_default="none")
     ] = None,
 ) -> None:
-    from json import dumps
+    import json
 
-    from plankwise.cli._console import open_console
+    from plankwise.cli._console import give, open_console
     from plankwise.cli._tables import show_plan
     from plankwise.config import load_config
     from plankwise.files import write_text
+
+    config = load_config(recipe, overrides or [])
+
     from plankwise.run.estimating import preview
 
     console = open_console()
-    found = preview(load_config(recipe, overrides or []), console, estimate=estimate)
+    found = preview(config, console, estimate=estimate)
     show_plan(found, console)
-    if json is not None:
-        write_text(json, dumps(found, indent=2))
+    if out is not None:
+        write_text(out, json.dumps(found, indent=2))
+    give(found, out)

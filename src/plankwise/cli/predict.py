@@ -10,14 +10,18 @@ from typing import Annotated
 
 import typer
 
+from plankwise.cli._completion import complete_keys
+
 NEEDS_ARGUMENTS = True
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="folder or hub name of a trained classifier", show_default=False)],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="folder or hub name of a trained model")],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="keys to set; `plankwise compress --help` lists them"),
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="keys to set; see `plankwise list keys`", autocompletion=complete_keys
+        ),
     ] = None,
     table: Annotated[Path | None, typer.Option(help="csv, tsv, jsonl or parquet file", show_default="none")] = None,
     text: Annotated[
@@ -32,25 +36,30 @@ def command(
         typer.Option(help="file for --table, folder for test files", show_default="predictions.csv or predictions/"),
     ] = None,
 ) -> None:
-    from plankwise.cli._console import open_console
+    from plankwise.cli._console import give, open_console
     from plankwise.cli._models import config_for
     from plankwise.data.pieces import Layout
     from plankwise.errors import ConfigError
-    from plankwise.run.inference import predict_table, predict_tests
     from plankwise.tasks.table import read_encoding, read_separator
 
-    console = open_console()
-    if table is None:
-        if text:
-            raise ConfigError("--text is given without --table; name the file that has this column")
-        config = config_for(model, overrides or [], "give --table and --text, or say which task's test files are meant")
-        written = predict_tests(config, out or Path("predictions"), console)
-    elif text:
-        separator, encoding = read_separator(separator, "--separator"), read_encoding(encoding, "--encoding")
-        layout = Layout(separator, header, encoding, quoting, keys="flags")
-        config = config_for(model, overrides or [])
-        written = predict_table(config, table, text, layout, out or Path("predictions.csv"), console)
-    else:
+    if text and table is None:
+        raise ConfigError("--text is given without --table; name the file that has this column")
+    if table is not None and not text:
         raise ConfigError("--table is given without --text; name the column with the text, twice for pairs")
+    separator, encoding = read_separator(separator, "--separator"), read_encoding(encoding, "--encoding")
+    wanted = "give --table and --text, or say which task's test files are meant" if table is None else ""
+    config = config_for(model, overrides or [], wanted)
+
+    from plankwise.run.inference import predict_table, predict_tests
+
+    console = open_console()
+    if table is None or text is None:
+        out = out or Path("predictions")
+        written = predict_tests(config, out, console)
+    else:
+        out = out or Path("predictions.csv")
+        layout = Layout(separator, header, encoding, quoting, keys="flags")
+        written = predict_table(config, table, text, layout, out, console)
     for path in written:
         console.print(f"written: {path}", soft_wrap=True)
+    give({"written": written}, out)

@@ -22,7 +22,7 @@ NEEDS_ARGUMENTS = True
 def command(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="folders of finished runs, comparisons or studies", show_default=False),
+        typer.Argument(metavar="RUN...", help="folders of finished runs, comparisons or studies"),
     ],
     out: Annotated[
         Path | None,
@@ -32,7 +32,7 @@ def command(
         Path | None, typer.Option(help="folder to write the plots to, as PNG and SVG", show_default="none")
     ] = None,
 ) -> None:
-    from plankwise.cli._console import open_console
+    from plankwise.cli._console import give, open_console
     from plankwise.files import write_text
     from plankwise.report.figures import write_figures
     from plankwise.report.page import make_page, read_inputs
@@ -50,6 +50,7 @@ def command(
         written = write_figures([(given.name, given.data) for given in inputs if given.is_run], figures)
         console.print(f"figures: {figures}, {len(written)} files", soft_wrap=True)
     console.print(str(out), soft_wrap=True)
+    give({"report": out, "results": {given.name: given.data for given in inputs}}, out)
 
 
 def _show(inputs: "list[PageInput]", console: "Console") -> None:

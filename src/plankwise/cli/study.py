@@ -6,41 +6,27 @@ A study that was stopped goes on when the same command is given again.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
+
+from plankwise.cli._completion import complete_recipes, complete_studies
+from plankwise.cli._help import StudiesCommand
 
 NEEDS_ARGUMENTS = True
-
-
-class StudiesCommand(TyperCommand):
-    """A command whose --help ends with the studies there are."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        from rich.table import Table
-
-        from plankwise.cli._console import open_console
-        from plankwise.kinds import list_kinds, load_kind, summary
-
-        super().format_help(ctx, formatter)
-        table = Table(title="\nstudies", title_justify="left", box=None, show_header=False, pad_edge=False)
-        for name in list_kinds("studies"):
-            table.add_row(name, summary(load_kind("studies", name, key="study")))
-        open_console().print(table)
-
-
 COMMAND_CLASS = StudiesCommand
 
 
 def command(
-    name: Annotated[str, typer.Argument(help="one of the studies below", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="one of the studies below", autocompletion=complete_studies)
+    ],
     recipes: Annotated[
         list[str],
         typer.Argument(
             metavar="RECIPE... [KEY=VALUE]...",
-            help="TOML files, then keys to set otherwise in all of them; `plankwise compress --help` lists the keys",
-            show_default=False,
+            help="TOML files, then keys to set otherwise in all of them; see `plankwise list keys`",
+            autocompletion=complete_recipes,
         ),
     ],
     seeds: Annotated[int, typer.Option(help="how many; they are 0, 1, 2 and so on")] = 3,
@@ -52,8 +38,11 @@ def command(
         Path | None, typer.Option(help="where all is written", show_default="runs/study-NAME-RECIPE")
     ] = None,
 ) -> None:
-    from plankwise.cli._console import open_console
-    from plankwise.config import load_data
+    import json
+
+    from plankwise.cli._console import give, open_console
+    from plankwise.config import load_data, validate_config
+    from plankwise.context import is_main_process
     from plankwise.errors import ConfigError
     from plankwise.studies import StudyRequest, find_study, run_study
 
@@ -62,11 +51,15 @@ def command(
         raise ConfigError(f"--seeds is {seeds}; give 1 or more")
     paths, overrides = _tell_apart(recipes)
     data = [load_data(path, [*overrides, "evaluation.latency=false"]) for path in paths]
+    for one in data:
+        validate_config(one)
     folder = folder or Path("runs") / f"study-{name}-{paths[0].stem}"
     console = open_console()
     request = StudyRequest(name, data, _read_values(values), list(range(seeds)), folder, console)
     results = run_study(request)
     console.print(f"study: {folder}", soft_wrap=True)
+    if is_main_process():
+        give(json.loads((folder / "table.json").read_text("utf-8")), folder)
     if any(measured.failures for measured in results):
         raise typer.Exit(1)
 

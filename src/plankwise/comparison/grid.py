@@ -110,6 +110,7 @@ def run_grid(
 
         def take_folder() -> None:
             lock.acquire()
+            lock.log.begin()
             sweep_leftovers(folder)
 
         context.on_main(take_folder)

@@ -1,13 +1,17 @@
 """The plan: which slots a model gets. Even spans, listed spans, or any path; to and from JSON."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
-
-from plankwise.core.chain import Chain
 from plankwise.errors import PlanError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from plankwise.core.chain import Chain
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Plan:
         return [asdict(slot) for slot in self.slots]
 
     @classmethod
-    def from_json(cls, data: list[dict]) -> "Plan":
+    def from_json(cls, data: list[dict]) -> Plan:
         return cls(
             tuple(Slot(slot["path"], tuple(slot["span"]), slot["part"], slot.get("options", {})) for slot in data)
         )
@@ -51,7 +55,7 @@ class Plan:
         """The paths of the chains that have slots of blocks."""
         return list(dict.fromkeys(slot.path for slot in self.slots if slot.span))
 
-    def inside(self, path: str) -> "Plan":
+    def inside(self, path: str) -> Plan:
         """The slots below `path`, as a plan of the module that stands there."""
         below = f"{path}." if path else ""
         return Plan(

@@ -9,9 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
-from scipy.special import logsumexp
-from sklearn import metrics as sklearn_metrics
 
 from plankwise.errors import ConfigError, DataError, RunError
 
@@ -25,20 +22,26 @@ def f1(logits: np.ndarray, labels: np.ndarray) -> float:
     """F1 of class 1 against class 0; 0 if class 1 is neither there nor predicted."""
     if logits.shape[1] != 2:
         raise ConfigError(f"metric f1 is for two classes, but there are {logits.shape[1]}; choose macro_f1")
-    return float(sklearn_metrics.f1_score(labels, logits.argmax(axis=1), zero_division=0))
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(labels, logits.argmax(axis=1), zero_division=0))
 
 
 def macro_f1(logits: np.ndarray, labels: np.ndarray) -> float:
     """Mean F1 over the classes that occur in the labels or the predictions."""
-    return float(sklearn_metrics.f1_score(labels, logits.argmax(axis=1), average="macro", zero_division=0))
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(labels, logits.argmax(axis=1), average="macro", zero_division=0))
 
 
 def matthews(logits: np.ndarray, labels: np.ndarray) -> float:
     """Matthews correlation of predicted and true class; 0 if either never varies."""
+    from sklearn.metrics import matthews_corrcoef
+
     predicted = logits.argmax(axis=1)
     if np.ptp(predicted) == 0 or np.ptp(labels) == 0:
         return 0.0
-    return float(sklearn_metrics.matthews_corrcoef(labels, predicted))
+    return float(matthews_corrcoef(labels, predicted))
 
 
 def roc_auc(logits: np.ndarray, labels: np.ndarray) -> float:
@@ -47,22 +50,29 @@ def roc_auc(logits: np.ndarray, labels: np.ndarray) -> float:
     Ranks by log-odds, which order examples as the probability does but without its rounding near 0 and 1. A class that
     all or none of the examples have is left out; if none remains the area is 0.5.
     """
+    from scipy.special import logsumexp
+    from sklearn.metrics import roc_auc_score
+
     areas = []
     for index in [1] if logits.shape[1] == 2 else range(logits.shape[1]):
         true = labels == index
         if 0 < true.sum() < len(true):
             odds = logits[:, index] - logsumexp(np.delete(logits, index, axis=1), axis=1)
-            areas.append(sklearn_metrics.roc_auc_score(true, odds))
+            areas.append(roc_auc_score(true, odds))
     return float(np.mean(areas)) if areas else 0.5
 
 
 def pearson(outputs: np.ndarray, labels: np.ndarray) -> float:
     """Linear correlation; 0 if either side never varies."""
+    from scipy import stats
+
     return _correlation(stats.pearsonr, outputs, labels)
 
 
 def spearman(outputs: np.ndarray, labels: np.ndarray) -> float:
     """Correlation of ranks; 0 if either side never varies."""
+    from scipy import stats
+
     return _correlation(stats.spearmanr, outputs, labels)
 
 

@@ -6,17 +6,21 @@ A family's file is named after its `config.model_type` (with `_` for `-`) and ma
     shorten(config, path, kept)     config entries of its own, once the chain at `path` keeps the blocks at the indices `kept`
 """
 
+from __future__ import annotations
+
 import copy
 import functools
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
-
-from plankwise.core.chain import Chain, find_chains
 from plankwise.errors import PlanError
 from plankwise.kinds import list_kinds, load_kind
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from plankwise.core.chain import Chain
 
 # Words in the names of config entries that list something for each layer: layer_types, Longformer's attention_window, …
 BY_LAYER = ("layer", "window", "pattern", "indexer_types", "intermediate_size")
@@ -34,6 +38,8 @@ def chains_of(model: nn.Module, paths: list[str] | None = None) -> list[Chain]:
     Raises:
         PlanError: it has none, or its family cannot be compressed this way.
     """
+    from plankwise.core.chain import find_chains
+
     for module in _with_config(model):
         family = family_of(module)
         if family is not None and hasattr(family, "check"):
@@ -141,6 +147,8 @@ def count_key(config: Any, path: str) -> str:
 
 def group_parameters(model: nn.Module, chain_paths: set[str]) -> dict[str, str]:
     """Each parameter outside the chains, by name, with its group: `embeddings` (also where a head shares them) or `head`."""
+    from torch import nn
+
     find: Any = getattr(model, "get_input_embeddings", lambda: None)
     try:
         embedding = find()
@@ -162,6 +170,8 @@ def head_of(model: nn.Module) -> set[str]:
 
     In a model without a chain (ALBERT), those outside of the model that its family has for all tasks, and its pooler's.
     """
+    from plankwise.core.chain import find_chains
+
     try:
         groups = group_parameters(model, {chain.path for chain in find_chains(model)})
     except PlanError:

@@ -1,10 +1,13 @@
 """ALBERT: one block shared by all layers, so there is nothing to replace span by span."""
 
-from typing import Any
+from __future__ import annotations
 
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from plankwise.errors import PlanError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def check(model: nn.Module) -> None:

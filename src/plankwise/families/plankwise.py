@@ -1,8 +1,13 @@
 """Successors that a plan describes, not their family's config: they are not compressed a second time."""
 
-from torch import nn
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from plankwise.errors import PlanError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def check(model: nn.Module) -> None:

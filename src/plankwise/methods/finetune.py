@@ -4,16 +4,19 @@ Truncation keeps one block per span, started as the plan's `init` says (`first`:
 trains everything.
 """
 
-from typing import Any, Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
-from torch import nn
 
-from plankwise.core.hybrid import Rules
 from plankwise.core.schedule import Constant
 from plankwise.options import Options as SectionOptions
-from plankwise.training.job import Job, Outcome
-from plankwise.training.ship import launch
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from plankwise.training.job import Job, Outcome
 
 
 class Options(SectionOptions):
@@ -34,5 +37,8 @@ def compress(job: Job, options: Options) -> Outcome:
 
 def truncate(job: Job, successors: list[nn.Module]) -> nn.Module:
     """The predecessor with the successors in place of their spans; the job's own predecessor becomes a hybrid."""
+    from plankwise.core.hybrid import Rules
+    from plankwise.training.ship import launch
+
     ship = launch(job.predecessor, job.plan, successors, Constant(rate=1), seed=job.seed, unfreeze="all", rules=Rules())
     return ship.collapse()

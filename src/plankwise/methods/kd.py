@@ -4,15 +4,17 @@ L = (1 − alpha) · task's loss + alpha · T² · KL(predecessor's softmax at T
 second term is the squared difference from the predecessor's answer.
 """
 
-from typing import Any, Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from plankwise.methods.finetune import truncate
 from plankwise.options import Options as SectionOptions
-from plankwise.training.job import Job, Outcome
-from plankwise.training.losses import distilling
-from plankwise.training.targets import read_logits
+
+if TYPE_CHECKING:
+    from plankwise.training.job import Job, Outcome
 
 
 class Options(SectionOptions):
@@ -35,6 +37,9 @@ def reads_logits(options: Options) -> bool:
 
 def compress(job: Job, options: Options) -> Outcome:
     """Truncates the predecessor by the plan and trains all of it on labels and logits."""
+    from plankwise.training.losses import distilling
+    from plankwise.training.targets import read_logits
+
     start = job.start()
     stage = start.stage("kd")
     targets = stage.targets(job.predecessor, read_logits)

@@ -4,21 +4,24 @@ L = (1 − alpha) · task's loss + alpha · KD + beta · the mean of (u_T − u_
 state of the token that stands for the text, divided by its length if `normalise`. The student's last layer is matched by KD alone.
 """
 
-from typing import Any, Literal
+from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING, Any, Literal
+
 from pydantic import Field
-from torch import nn
 
 from plankwise.core.plan import Plan
-from plankwise.core.taps import tapped
 from plankwise.errors import PlanError
 from plankwise.methods.finetune import truncate
 from plankwise.options import Options as SectionOptions
-from plankwise.task_kinds import Loss
-from plankwise.training.job import Job, Outcome
-from plankwise.training.losses import distilling, pt_loss
-from plankwise.training.targets import Read, Targets
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from plankwise.task_kinds import Loss
+    from plankwise.training.job import Job, Outcome
+    from plankwise.training.targets import Read, Targets
 
 
 class Options(SectionOptions):
@@ -48,6 +51,8 @@ def reads_logits(options: Options) -> bool:
 
 def compress(job: Job, options: Options) -> Outcome:
     """Truncates the predecessor by the plan and trains all of it on labels, logits and states."""
+    from plankwise.core.taps import tapped
+
     theirs, ours = match_layers(job.predecessor, job.plan, options.layers)
     start = job.start()
     stage = start.stage("pkd")
@@ -64,6 +69,8 @@ def patient_loss(
     states: dict[str, torch.Tensor], paths: list[str], targets: Targets, cls_id: int | None, options: Options
 ) -> Loss:
     """The loss above; `states` are those after the student's blocks at `paths` in the latest pass."""
+    from plankwise.training.losses import distilling, pt_loss
+
     logits = distilling(targets, options.alpha, options.T, options.reduction)
 
     def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
@@ -112,6 +119,8 @@ def _gather(
     states: dict[str, torch.Tensor], paths: list[str], inputs: dict[str, torch.Tensor], cls_id: int | None
 ) -> torch.Tensor:
     """(examples, layers, width): the states of the token that stands for each text."""
+    import torch
+
     positions = summary_positions(inputs["input_ids"], inputs.get("attention_mask"), cls_id)
     rows = torch.arange(len(positions), device=positions.device)
     return torch.stack([states[path][rows, positions] for path in paths], 1)
@@ -119,6 +128,8 @@ def _gather(
 
 def summary_positions(ids: torch.Tensor, mask: torch.Tensor | None, cls_id: int | None) -> torch.Tensor:
     """Where the token is that stands for the whole text: the tokenizer's [CLS], or else the last that is not padding."""
+    import torch
+
     if cls_id is not None:
         found = (ids == cls_id).int()
         if bool(found.any(1).all()):

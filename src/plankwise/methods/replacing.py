@@ -12,18 +12,20 @@ successor both and adds their states, the successor's with the rate as its weigh
 plateau schedule raises the rate when the hybrid's score on dev has stopped improving.
 """
 
+from __future__ import annotations
+
 import math
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
-from plankwise.core.hybrid import Rules
+from plankwise.config import Unfreeze
 from plankwise.core.schedule import Linear, Plateau, Schedule, describe_schedule, make_schedule
 from plankwise.options import Options as SectionOptions
-from plankwise.training.job import Job, Outcome
-from plankwise.training.losses import distilling
-from plankwise.training.ship import Ship, Unfreeze, launch
-from plankwise.training.targets import read_logits
+
+if TYPE_CHECKING:
+    from plankwise.training.job import Job, Outcome
+    from plankwise.training.ship import Ship
 
 BINS = 200  # of the masks in the record
 MODES: dict[str, dict[str, Any]] = {
@@ -95,6 +97,11 @@ def _bin_masks(ship: Ship, steps: int) -> list[dict]:
 
 def compress(job: Job, options: Options) -> Outcome:
     """Trains the successors in place of their spans, then takes the predecessor out."""
+    from plankwise.core.hybrid import Rules
+    from plankwise.training.losses import distilling
+    from plankwise.training.ship import launch
+    from plankwise.training.targets import read_logits
+
     start = job.start(fit_wide=True)
     stage = start.stage("replacing")
     targets = stage.targets(job.predecessor, read_logits) if options.alpha else None

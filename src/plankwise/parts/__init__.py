@@ -17,12 +17,12 @@ and loading.
 `init` is any of `STARTS` or a checkpoint's folder or hub name; `donors` says for each slot whose weights it means.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plankwise.config import validate_part
 from plankwise.core.plan import Plan, Slot
@@ -30,14 +30,31 @@ from plankwise.errors import PlanError, PlankwiseError
 from plankwise.kinds import load_kind, no_such
 from plankwise.options import Options
 
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def _is_a(module: nn.Module, layer: str) -> bool:
+    from torch import nn
+
+    return isinstance(module, getattr(nn, layer))
+
+
 REPLACEABLE: dict[str, Callable[[Slot, nn.Module], bool]] = {
     "any": lambda slot, module: True,
     "blocks": lambda slot, module: bool(slot.span),
-    "linear": lambda slot, module: isinstance(module, nn.Linear),
-    "embedding": lambda slot, module: isinstance(module, nn.Embedding),
+    "linear": lambda slot, module: _is_a(module, "Linear"),
+    "embedding": lambda slot, module: _is_a(module, "Embedding"),
     "module": lambda slot, module: not slot.span,  # a sublayer: attention, feed-forward, embeddings
 }
-STARTS = ("first", "lower", "upper", "spread", "mean", "random")
+STARTS = {
+    "first": "block k for slot k (Xu et al. 2020)",
+    "lower": "the lowest block of the span (the thesis)",
+    "upper": "the highest block of the span (the thesis)",
+    "spread": "blocks evenly spaced over the chain (DistilBERT)",
+    "mean": "the mean of all blocks of the span",
+    "random": "new weights, drawn as the family draws them",
+}
 OWN = "own"  # the part of a slot whose successor is a module of the user's
 
 
@@ -56,7 +73,7 @@ class Span:
     count: int  # of those
 
 
-Load = Callable[[str], nn.Module]
+Load: TypeAlias = "Callable[[str], nn.Module]"
 
 
 def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int, load: Load) -> list[nn.Module]:
@@ -108,9 +125,8 @@ def _by_part(plan: Plan) -> list[tuple[Any, list[Slot]]]:
 def donors(model: nn.Module, slots: list[Slot], init: str, load: Load) -> Iterator[list[nn.Module]]:
     """For each slot, the modules whose weights its successor starts from.
 
-    `first`: block k for slot k (Xu et al. 2020); `lower`, `upper`: the lowest, the highest block of the span (the thesis);
-    `spread`: evenly spaced blocks (DistilBERT); `mean`: all blocks of the span; `random`: none of them, but what stands first in
-    the slot is given; else that of a checkpoint. In a slot without a span, each of them is the module that stands there.
+    `STARTS` says which blocks each start means; for `random` what stands first in the slot is given all the same. Any other
+    `init` is a checkpoint, and its block is given. In a slot without a span, each of them is the module that stands there.
 
     Raises:
         PlanError: `init` is neither a start nor a checkpoint that fits.

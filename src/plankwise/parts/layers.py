@@ -4,15 +4,17 @@ Where a start names several blocks, their weights are averaged. The structure is
 attention type, its place in a cache), whatever its weights come from.
 """
 
-import copy
-from typing import Any
+from __future__ import annotations
 
-import torch
-from torch import nn
+import copy
+from typing import TYPE_CHECKING, Any
 
 from plankwise.core.plan import Slot
 from plankwise.errors import PlanError
 from plankwise.parts import Load, PartOptions, Span, donors
+
+if TYPE_CHECKING:
+    from torch import nn
 
 REPLACES = "any"
 
@@ -42,6 +44,8 @@ def start(
 
 
 def _copy(slot: Slot, block: nn.Module, given: list[nn.Module], init: str) -> None:
+    import torch
+
     states = [donor.state_dict() for donor in given]
     for name, value in block.state_dict().items():
         found = [state[name] for state in states if name in state]
@@ -57,6 +61,9 @@ def _copy(slot: Slot, block: nn.Module, given: list[nn.Module], init: str) -> No
 
 
 def _initialise(model: nn.Module, block: nn.Module, seed: int) -> None:
+    import torch
+    from torch import nn
+
     # New tensors: transformers marks loaded ones and would leave them as they are.
     for module in block.modules():
         for name, parameter in module.named_parameters(recurse=False):

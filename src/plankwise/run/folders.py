@@ -17,6 +17,7 @@ from plankwise.config import RunConfig, validate_config
 from plankwise.errors import ConfigError, PlankwiseError, RunError
 from plankwise.files import is_leftover, sweep_leftovers, write_text
 from plankwise.record import FILE
+from plankwise.run.log import RunLog
 
 CONFIG = "config.toml"
 LOCK = ".lock"
@@ -25,11 +26,12 @@ AFTERWARDS = "analysis"  # the section that changes nothing of what a run trains
 
 
 class FolderLock:
-    """Keeps other processes from writing to a folder until this one ends, however it ends."""
+    """Keeps other processes from writing to a folder until this one ends, however it ends; who holds it writes the log."""
 
     def __init__(self, folder: Path, console: Console) -> None:
         self.folder = folder
         self.console = console
+        self.log = RunLog(folder)
         self._file: IO[str] | None = None
 
     def acquire(self) -> None:
@@ -63,6 +65,8 @@ class FolderLock:
         file.write(f"process {os.getpid()} on {socket.gethostname()}, since {datetime.now():%Y-%m-%d %H:%M}\n")
         file.flush()
         self._file = file
+        if (self.folder / CONFIG).is_file():  # else it is not known yet whether the run can begin
+            self.log.begin()
 
     def _try(self, file: IO[str]) -> bool:
         try:
@@ -81,12 +85,16 @@ class FolderLock:
         return True
 
     def __enter__(self) -> "FolderLock":
+        self.console.push_render_hook(self.log)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.console.pop_render_hook()
         if self._file is not None:
+            if error is not None:
+                self.log.note(str(error) or type(error).__name__)
             (self.folder / LOCK).unlink(missing_ok=True)
             self._file.close()
             self._file = None
@@ -98,6 +106,7 @@ def claimed(lock: FolderLock, config: RunConfig) -> Iterator[None]:
     new = not lock.folder.exists() or all(path.name in (LOCK, GIVEN) for path in lock.folder.iterdir())
     lock.acquire()
     claim(lock.folder, config)
+    lock.log.begin()
     try:
         yield
     except PlankwiseError:

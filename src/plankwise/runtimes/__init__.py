@@ -9,18 +9,21 @@ A file offers:
 Scores, times, costs and errors are measured against the Predictor alone.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plankwise.kinds import load_kind
 
-Batch = Mapping[str, torch.Tensor]
-Outputs = Mapping[str, torch.Tensor]
-Load = Callable[[str], nn.Module]
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+Batch: TypeAlias = "Mapping[str, torch.Tensor]"
+Outputs: TypeAlias = "Mapping[str, torch.Tensor]"
+Load: TypeAlias = "Callable[[str], nn.Module]"
 
 
 class Predictor(ABC):
@@ -44,6 +47,8 @@ class Predictor(ABC):
     def wait(self) -> None:
         """Returns once all work that was begun is done."""
         if self.device.type == "cuda":
+            import torch
+
             torch.cuda.synchronize(self.device)
 
 

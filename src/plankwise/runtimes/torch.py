@@ -1,15 +1,17 @@
 """PyTorch itself, on the device that the model is on."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from plankwise.errors import RunError
-from plankwise.models.saving import saved_size_mb
 from plankwise.runtimes import Batch, Load, Outputs, Predictor
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
 TOLERANCE = 0.0
 
@@ -23,6 +25,8 @@ class TorchPredictor(Predictor):
         self.device = next(module.parameters()).device
 
     def __call__(self, inputs: Batch, chosen: torch.Tensor | None = None) -> Outputs:
+        import torch
+
         if self.module.training:
             self.module.eval()
         moved = {name: value.to(self.device) for name, value in inputs.items()}
@@ -37,6 +41,8 @@ class TorchPredictor(Predictor):
 
     @property
     def size_mb(self) -> float:
+        from plankwise.models.saving import saved_size_mb
+
         assert self.path is not None  # a model in training has no files
         return saved_size_mb(self.module, self.path)
 

@@ -18,7 +18,7 @@ def run(study: Any, request: StudyRequest) -> list[Measured]:
     if len(request.recipes) < study.MIN_RECIPES:
         raise ConfigError(
             f"study {request.name} needs at least {study.MIN_RECIPES} recipes, but {len(request.recipes)} is given; "
-            f"it is about: {summary(study)}"
+            f"it is about: {summary('studies', request.name)}"
         )
     for recipe in request.recipes:
         validate_config(recipe)

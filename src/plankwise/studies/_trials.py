@@ -1,27 +1,27 @@
 """How trials are carried out: by the grid, or run by run with what `plankwise compress` is made of."""
 
+from __future__ import annotations
+
 import copy
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from torch import nn
 
-from plankwise.comparison.grid import Variant, reason, run_grid
 from plankwise.config import RunConfig, apply_override, validate_config
 from plankwise.context import open_context
 from plankwise.errors import RunError
-from plankwise.models.limits import check_length
-from plankwise.models.loading import Loader
 from plankwise.record import read_record, write_record
 from plankwise.run import folders
-from plankwise.run.inputs import read_run
-from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs
 from plankwise.studies import Measured, Point, StudyRequest, Trial
-from plankwise.task_kinds import kind_of
 from plankwise.training.interruption import InterruptedRunError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from plankwise.run.sharing import ReadyPredecessor
 
 
 def measure_grid(trials: list[Trial], request: StudyRequest) -> list[Measured]:
@@ -30,6 +30,8 @@ def measure_grid(trials: list[Trial], request: StudyRequest) -> list[Measured]:
 
 
 def _measure(trial: Trial, request: StudyRequest) -> Measured:
+    from plankwise.comparison.grid import Variant, run_grid
+
     variants = [Variant(arm.label, arm.overrides) for arm in trial.arms]
     (result,) = run_grid([trial.recipe], variants, request.seeds, request.folder, request.console)
     arms = {arm.label: arm for arm in trial.arms}
@@ -53,6 +55,9 @@ def check_data(recipe: dict) -> None:
     Raises:
         PlankwiseError: they cannot be read.
     """
+    from plankwise.models.limits import check_length
+    from plankwise.run.inputs import read_run
+
     config = validate_config(recipe)
     run = read_run(config, open_context(Console(quiet=True), Path(config.run.folder), config.run.seed))
     check_length(config.training.max_length, outline(config), run.tokenizer, config.predecessor.path)
@@ -91,6 +96,8 @@ def make_base(recipe: dict, folder: Path, console: Console) -> tuple[RunConfig, 
     Raises:
         PlankwiseError: anything that the user can fix.
     """
+    from plankwise.run.sharing import make_predecessor, open_inputs
+
     config = configure(recipe, folder / "predecessor-run", validate_config(recipe).run.seed)
     check_folders([config])
     return config, make_predecessor(open_inputs(config, console))
@@ -103,6 +110,8 @@ def attempt(work: Callable[[], Any]) -> tuple[Any, str]:
     except InterruptedRunError:
         raise
     except Exception as error:
+        from plankwise.comparison.grid import reason
+
         return None, reason(error)
 
 
@@ -140,5 +149,8 @@ def outline(config: RunConfig) -> nn.Module:
     Raises:
         ConfigError: there is no such model, or it cannot do the task.
     """
+    from plankwise.models.loading import Loader
+    from plankwise.task_kinds import kind_of
+
     options = config.predecessor
     return Loader(options.remote_code).outline(options.path, kind_of(config.task).auto_class(config.task))

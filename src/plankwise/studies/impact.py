@@ -5,18 +5,20 @@ in inference, one of them stands in for its span while the predecessor does the 
 it is 0.5, or the recipe's own if its schedule is constant. `all` is the successor.
 """
 
-from functools import partial
+from __future__ import annotations
 
-from transformers import set_seed
+from functools import partial
+from typing import TYPE_CHECKING
 
 from plankwise.config import RunConfig
 from plankwise.core.schedule import Constant
 from plankwise.errors import ConfigError
-from plankwise.models.plans import make_plan, one_of, reassemble
-from plankwise.run.sharing import ReadyPredecessor, train_successor
 from plankwise.studies import Arm, Axis, Measured, Point, Published, StudyRequest, Trial
 from plankwise.studies._choices import read_replacing, schedule_override
 from plankwise.studies._trials import attempt, check_folders, configure, keep, make_base, outline
+
+if TYPE_CHECKING:
+    from plankwise.run.sharing import ReadyPredecessor
 
 MIN_RECIPES = 1
 AXIS = Axis("slot in which the successor runs")
@@ -55,6 +57,8 @@ def _configs(trial: Trial, request: StudyRequest) -> dict[int, RunConfig]:
 
 
 def _measure(trial: Trial, request: StudyRequest) -> Measured:
+    from plankwise.models.plans import make_plan
+
     config, ready = make_base(trial.recipe, request.folder / trial.name, request.console)
     predecessor, task = ready.load(), ready.run.task
     points: list[Point] = []
@@ -75,6 +79,11 @@ def _measure(trial: Trial, request: StudyRequest) -> Measured:
 
 def score_slots(config: RunConfig, ready: ReadyPredecessor) -> dict[str, float]:
     """Trains by the config; the scores by slot, counted from 1, and of all slots together."""
+    from transformers import set_seed
+
+    from plankwise.models.plans import one_of, reassemble
+    from plankwise.run.sharing import train_successor
+
     set_seed(config.run.seed)
     outcome = train_successor(config, ready)
     hybrid = reassemble(ready.load(), outcome.successor, outcome.plan)
@@ -88,6 +97,8 @@ def score_slots(config: RunConfig, ready: ReadyPredecessor) -> dict[str, float]:
 
 
 def _arms(recipe: dict, values: list[str] | None) -> list[Arm]:
+    from plankwise.models.plans import make_plan
+
     config = read_replacing(recipe, "impact")
     found = make_plan(outline(config), config.plan)
     known = [*(str(number) for number in range(1, len(found.slots) + 1)), ALL]

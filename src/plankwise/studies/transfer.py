@@ -7,26 +7,27 @@ given and its truncation by the same plan. All three lose whatever head they had
 fit: its classes mean something else. Each target's `[predecessor.training]` says how all three are trained.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from torch import nn
-from transformers import set_seed
 
 from plankwise.config import RunConfig, validate_config
 from plankwise.context import open_context
 from plankwise.errors import ConfigError
-from plankwise.models.plans import make_plan, try_plan
-from plankwise.models.saving import save
-from plankwise.run.inputs import Run, read_run
-from plankwise.run.sharing import ReadyPredecessor, train_successor
-from plankwise.runtimes.torch import TorchPredictor
 from plankwise.studies import Arm, Axis, Measured, Point, Published, StudyRequest, Trial
 from plankwise.studies._choices import choose
 from plankwise.studies._trials import attempt, check_folders, configure, keep, make_base, outline
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from plankwise.run.inputs import Run
+    from plankwise.run.sharing import ReadyPredecessor
 
 MIN_RECIPES = 2  # to compress on, then to fine-tune on
 AXIS = Axis("model that was fine-tuned")
@@ -49,6 +50,8 @@ Configs = dict[tuple[str, int], RunConfig]  # by model and seed
 
 
 def plan(request: StudyRequest) -> list[Trial]:
+    from plankwise.models.plans import make_plan
+
     source, *targets = request.recipes
     config = validate_config(source)
     make_plan(outline(config), config.plan)
@@ -106,6 +109,12 @@ def body_of(config: RunConfig) -> Path:
 
 
 def _make_body(name: str, config: RunConfig, ready: ReadyPredecessor | None, console: Console) -> dict:
+    from transformers import set_seed
+
+    from plankwise.models.saving import save
+    from plankwise.run.inputs import read_run
+    from plankwise.run.sharing import train_successor
+
     set_seed(config.run.seed)
     model: Any
     if name == SUCCESSOR:
@@ -122,10 +131,14 @@ def _make_body(name: str, config: RunConfig, ready: ReadyPredecessor | None, con
 
 def truncate(model: nn.Module, config: RunConfig) -> nn.Module:
     """The model cut short by the config's plan, not trained."""
+    from plankwise.models.plans import make_plan, try_plan
+
     return try_plan(model, make_plan(model, config.plan), init=config.plan.start, seed=config.run.seed)
 
 
 def _measure(trial: Trial, runs: Configs, failures: dict[tuple[str, int], str], console: Console) -> Measured:
+    from plankwise.run.inputs import read_run
+
     config = validate_config(trial.recipe)
     run = read_run(config, open_context(console, Path(config.run.folder), config.run.seed))
     arms = {arm.label: arm for arm in trial.arms}
@@ -145,8 +158,12 @@ def _measure(trial: Trial, runs: Configs, failures: dict[tuple[str, int], str], 
 
 def finetune(config: RunConfig, shared: Run) -> dict:
     """Trains the config's predecessor, with a new head, on the shared run's task; its score on dev."""
+    from transformers import set_seed
+
     run = replace(shared, config=config, context=shared.context.at(Path(config.run.folder), config.run.seed))
     set_seed(config.run.seed)  # the head's weights too
+    from plankwise.runtimes.torch import TorchPredictor
+
     model = run.load(config.predecessor.path)
     result = run.stage("transfer", config.predecessor.training).run(model, reads_first_token=True)
     _, found = run.context.on_main(lambda: run.task.examine(TorchPredictor(model)))

@@ -16,6 +16,7 @@ from plankwise.files import whole_file
 from plankwise.training.checkpoint import load_weights, save_weights, trained_tensors
 
 BEST = "best.safetensors"
+SHORTEST, LONGEST = 2.0, 30.0  # seconds between two lines on the progress of a stage
 
 
 class BestKeeper(TrainerCallback, ExportableState):
@@ -99,28 +100,54 @@ class Show:
 
 
 class ProgressShower(TrainerCallback):
-    """A bar on a terminal; elsewhere a line per evaluation."""
+    """A bar on a terminal; elsewhere now and then a line with the time that is left. Evaluations are a line everywhere."""
 
-    def __init__(self, name: str, console: Console, describe: Callable[[], str], show: Show) -> None:
+    def __init__(
+        self,
+        name: str,
+        console: Console,
+        describe: Callable[[], str],
+        show: Show,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.name = name
         self.console = console
         self.describe = describe
         self.show = show
+        self.clock = clock
         self.bar: Progress | None = None
         self.status = ""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self.bar = Progress(*columns, TextColumn("{task.fields[status]}"), console=self.console)
-            self.task = self.bar.add_task(self.name, total=state.max_steps, completed=state.global_step, status="")
-            self.bar.start()
+        if state.global_step:
+            self.console.print(f"{self.name}: going on at step {state.global_step} of {state.max_steps}")
         else:
             self.console.print(f"{self.name}: {state.max_steps} steps")
+        self.first = self.told = state.global_step  # the step at which this call began, and that of the latest line
+        self.started = self.told_at = self.clock()
+        if self.console.is_terminal and not self.console.quiet:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self.bar = Progress(*columns, TextColumn("{task.fields[status]}"), console=self.console, transient=True)
+            self.task = self.bar.add_task(self.name, total=state.max_steps, completed=state.global_step, status="")
+            self.bar.start()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.bar is not None:
             self.bar.update(self.task, completed=state.global_step, status=f"{self.describe()}{self.status}")
+        elif state.global_step < state.max_steps:
+            self._tell(state.global_step, state.max_steps)
+
+    def _tell(self, step: int, max_steps: int) -> None:
+        """A line for each tenth of the steps, and for each hundredth of the time once that is half a minute."""
+        now = self.clock()
+        a_step = (now - self.started) / (step - self.first)
+        since = now - self.told_at
+        a_tenth = since >= SHORTEST and (step * 10) // max_steps > (self.told * 10) // max_steps
+        if a_tenth or since >= max(LONGEST, a_step * max_steps / 100):
+            self.told, self.told_at = step, now
+            minutes, seconds = divmod(round(a_step * (max_steps - step)), 60)
+            left = f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"
+            self.console.print(f"{self.name} {step}/{max_steps} steps, {left} left")
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict | None = None, **kwargs: Any) -> None:
         if logs and "loss" in logs:
@@ -128,10 +155,8 @@ class ProgressShower(TrainerCallback):
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.status = f"{getattr(self, 'loss', '')}  dev {self.show(kwargs['metrics'])}"
-        if self.bar is None:
-            self.console.print(
-                f"{self.name}: step {state.global_step}/{state.max_steps}  {self.describe()}{self.status}"
-            )
+        self.told, self.told_at = state.global_step, self.clock()
+        self.console.print(f"{self.name}: step {state.global_step}/{state.max_steps}  {self.describe()}{self.status}")
 
     def stop(self) -> None:
         if self.bar is not None:

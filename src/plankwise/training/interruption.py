@@ -1,9 +1,11 @@
 """A run that is told to stop (SIGINT, SIGTERM, SIGHUP) saves what it can and says how to go on.
 
 While a stage trains, the first signal is noted and the stage stops after its current step, with a checkpoint of it. At any
-other time, and at the second signal, the run stops at once: what it had saved before is there.
+other time, and at the second signal, the run stops at once: what it had saved before is there. It stops by a KeyboardInterrupt,
+which no library takes for a failure of its own, and which leaves `interruptible` as an InterruptedRunError.
 """
 
+import atexit
 import signal
 import threading
 from collections.abc import Iterator
@@ -21,16 +23,30 @@ _stages = 0  # that are training now
 class InterruptedRunError(RunError):
     """The run was told to stop; the same command goes on with it."""
 
-    def __init__(self, message: str, number: int | None = None) -> None:
+    goes_on = True  # whether the same command goes on with what was done
+
+    def __init__(self, message: str, number: int | None = None, *, goes_on: bool = True) -> None:
         super().__init__(message)
         self.exit_code = 128 + (number or signal.SIGTERM)  # as shells have it
+        self.goes_on = goes_on
 
     @classmethod
     def at(cls, step: int, max_steps: int) -> "InterruptedRunError":
-        name = signal.Signals(_requested).name if _requested else "another rank"
-        return cls(
-            f"stopped by {name} after step {step} of {max_steps}; the same command goes on from there", _requested
-        )
+        by = _by(_requested) if _requested else " by another rank"
+        return cls(f"stopped{by} at step {step} of {max_steps}; the same command goes on from there", _requested)
+
+
+class _StopNow(KeyboardInterrupt):
+    """A signal that is obeyed at once."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped{_by(number)}")
+        self.number = number
+
+
+def _by(number: int) -> str:
+    """Who stopped it; whoever pressed Ctrl-C need not be told."""
+    return "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"
 
 
 def requested() -> int | None:
@@ -49,6 +65,8 @@ def interruptible() -> Iterator[None]:
     _requested = None
     try:
         yield
+    except _StopNow as stop:
+        raise InterruptedRunError(f"{stop}; the same command goes on from the last checkpoint", stop.number) from None
     finally:
         _requested = None
         for number, handler in before.items():
@@ -71,5 +89,9 @@ def _note(number: int, frame: Any) -> None:
     if _stages and _requested is None:
         _requested = number
         return
-    name = signal.Signals(number).name
-    raise InterruptedRunError(f"stopped by {name}; the same command goes on from the last checkpoint", number)
+    raise _StopNow(number)
+
+
+def ignore_at_exit() -> None:
+    """Once the process ends, Ctrl-C is too late to stop anything, and would only print a traceback."""
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)

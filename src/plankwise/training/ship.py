@@ -9,12 +9,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel, TrainerCallback
 
+from plankwise.config import Unfreeze
 from plankwise.core.hybrid import Hybrid, Rules, install
 from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, listed_plan, match_paths
 from plankwise.core.schedule import Linear, Plateau, Schedule
@@ -28,7 +29,6 @@ from plankwise.parts import OWN, STARTS
 logger = logging.getLogger(__name__)
 
 FITTED = "fitted"
-Unfreeze = Literal["nothing", "head", "embeddings", "all"]
 
 HYBRID_SCORE = "hybrid_score"  # in a log history: what the hybrid, run at its rate, scored after so many steps
 
