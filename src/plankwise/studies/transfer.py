@@ -160,10 +160,10 @@ def finetune(config: RunConfig, shared: Run) -> dict:
     """Trains the config's predecessor, with a new head, on the shared run's task; its score on dev."""
     from transformers import set_seed
 
-    run = replace(shared, config=config, context=shared.context.at(Path(config.run.folder), config.run.seed))
-    set_seed(config.run.seed)  # the head's weights too
     from plankwise.runtimes.torch import TorchPredictor
 
+    run = replace(shared, config=config, context=shared.context.at(Path(config.run.folder), config.run.seed))
+    set_seed(config.run.seed)  # the head's weights too
     model = run.load(config.predecessor.path)
     result = run.stage("transfer", config.predecessor.training).run(model, reads_first_token=True)
     _, found = run.context.on_main(lambda: run.task.examine(TorchPredictor(model)))
