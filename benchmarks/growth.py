@@ -210,7 +210,7 @@ class Epoch:
                 return stage.run(ship, callbacks, reads_first_token=True, settled=lambda: ship.settled).seconds
 
     def count(self) -> int:
-        """The multiply-adds of an epoch; see `plankwise.evaluation.cost.count_multiply_adds` for why attention is the plain one."""
+        """The multiply-adds of an epoch; `plankwise.evaluation.multiply_adds` says why attention is the plain one."""
         with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
             self.run()
         return counter.get_total_flops() // 2

@@ -185,7 +185,11 @@ class EvaluationOptions(Options):
     latency_batch_sizes: list[Annotated[int, Field(ge=1)]] = Field(
         [1, 32], min_length=1, description="texts predicted at once"
     )
-    latency_predictions: int = Field(100, ge=1, description="timed predictions per model and batch size")
+    latency_predictions: int = Field(
+        100,
+        ge=1,
+        description="timed predictions per model and batch size; up to four times as many if the speed-up is unsteady",
+    )
     batch_size: int = Field(64, ge=1, description="examples per forward pass when scoring")
     ignore_guards: list[Guard] = Field(
         [],

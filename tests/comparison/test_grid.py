@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from plankwise.comparison.grid import Variant, reason, run_grid
+from plankwise.comparison.tables import tabulate
 from plankwise.config import validate_config
 from plankwise.errors import ConfigError, RunError
 from plankwise.run.sharing import make_predecessor, open_inputs
@@ -103,6 +104,8 @@ def test_finished_cells_and_latencies_are_taken_from_the_folder(finished, timed)
     (again,) = run_grid([timed], [CUT, OURS], [0, 1], folder.parent, console)
     assert figures(again.cells) == figures(task.cells)
     assert (again.latency, again.latency_batch) == (task.latency, 2)
+    assert (again.speedups, again.timing) == (task.speedups, task.timing)
+    assert again.speedups.keys() == again.timing["bound"].keys() == {"cut", "ours"}
     assert again.latency.keys() == {"cut", "ours"}
     assert "4 of 4 cells are finished already" in console.file.getvalue()
     after = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
@@ -116,10 +119,14 @@ def test_latencies_that_an_earlier_version_measured_are_taken_too(finished, time
     for made in known["made_by"].values():
         made["evaluation"]["floor"] = made["evaluation"].pop("truncated")
         del made["evaluation"]["runtime"], made["plan"]["options"]
+    del known["speedups"], known["timing"]
     (folder / "latency.json").write_text(json.dumps(known))
     console = told()
-    run_grid([timed], [CUT, OURS], [0, 1], folder.parent, console)
+    (task,) = run_grid([timed], [CUT, OURS], [0, 1], folder.parent, console)
     assert not lines(console, "latency")
+    assert task.speedups == {}
+    before, cut, _ = tabulate(task).rows
+    assert (cut.faster.ratio, cut.faster.interval) == (before.latency_ms / cut.latency_ms, None)
 
 
 @pytest.mark.parametrize(

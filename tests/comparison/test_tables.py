@@ -80,6 +80,37 @@ def test_rows_worked_by_hand(task):
     assert (ours.own_budget, ours.name, ours.failure) == (True, "ours, own budget", "")
 
 
+SPEEDUPS = {
+    "cut": {"32": {"median": 1.85, "low": 1.81, "high": 1.88, "steady": True}},
+    "kd": {"32": {"median": 1.5, "low": 1.2, "high": 2.6, "steady": False}},
+    "ours": {"32": {"median": 2.0, "low": 2.0, "high": 2.0, "steady": True}},
+}
+BEYOND = {"ours": {"32": {"median": 2.59, "low": 2.4, "high": 2.8, "steady": True}}}
+
+
+def test_the_speedup_of_a_row_is_the_measured_one_with_its_interval_in_every_form_of_the_table(task, tmp_path):
+    timed = replace(
+        task, speedups=SPEEDUPS, timing={"measured": BEYOND}
+    )  # medians of the times would give 2, 0.004 and 3
+    lines = shown([timed], 100)
+    figures = {line.split()[0]: line for line in lines if line.startswith(("cut ", "kd ", "ours"))}
+    assert "1.85× ±3%" in figures["cut"]
+    assert "1.50× ±74%" in figures["kd"]
+    assert "≤ 2.00×" in figures["ours,"]
+    assert max(map(len, lines)) <= 100
+    table = tabulate(timed)
+    markdown = write_tables([table], tmp_path).read_text("utf-8")
+    for text in ("| 1.85× (1.81–1.88) |", "| 1.50× (1.20–2.60), unsteady |", "| ≤ 2.00× |"):
+        assert text in markdown
+    found = {row["label"]: row for row in json.loads((tmp_path / "table.json").read_text())["tasks"][0]["rows"]}
+    assert (found["cut"]["speedup"], found["cut"]["speedup_interval"]) == (1.85, [1.81, 1.88])
+    assert [found[label]["speedup_steady"] for label in SPEEDUPS] == [True, False, True]
+    assert [found[label]["speedup_measured"] for label in SPEEDUPS] == [None, None, 2.59]
+    rows = {row["label"]: row for row in csv.DictReader((tmp_path / "table.csv").open(encoding="utf-8"))}
+    assert (rows["cut"]["speedup"], rows["cut"]["speedup_low"], rows["cut"]["speedup_high"]) == ("1.85", "1.81", "1.88")
+    assert rows["bad"]["speedup_low"] == ""
+
+
 def test_a_row_without_a_seed_of_the_baselines_is_not_compared(task):
     cells = [cell for cell in task.cells if (cell.label, cell.seed) not in {("kd", 0), ("cut", 1)}]
     table = tabulate(replace(task, cells=cells))

@@ -3,7 +3,6 @@ import itertools
 import pytest
 import torch
 
-from plankwise.evaluation import latency
 from plankwise.evaluation.latency import measure_latency, threads
 
 
@@ -11,7 +10,7 @@ from plankwise.evaluation.latency import measure_latency, threads
 def test_each_mean_comes_with_the_count_it_is_taken_over(word_model, make_timed, predictions):
     models = {name: word_model({"fine": [0.0, 1.0]}) for name in ("predecessor", "successor")}
     timed = make_timed([("fine film",), ("dull",)])
-    found = measure_latency(models, timed, batch_sizes=[1, 3], predictions=predictions)
+    found = measure_latency(models, timed, batch_sizes=[1, 3], predictions=predictions, references={}).latency
     assert found.keys() == models.keys()
     for by_size in found.values():
         assert by_size.keys() == {"1", "3"}
@@ -29,18 +28,19 @@ def test_models_are_timed_in_changing_turns_on_the_same_pairs(word_model, make_t
             with_kwargs=True,
         )
     measure_latency(models, make_timed([("fine", "film"), ("dull", "end")]), batch_sizes=[1], predictions=2)
+    del seen[2 * 5 :]  # what counts multiply-adds
     turns = [name for name, _ in seen]
     assert turns == ["one", "two", "two", "one"] * 2 + ["one", "two"]  # 3 rounds warm up; who goes first changes
     assert all(first[1] == second[1] for first, second in zip(seen[::2], seen[1::2], strict=True))
     assert seen[0][1] != seen[2][1]
 
 
-def test_tokens_per_second_are_those_of_the_texts_without_padding(word_model, make_timed, monkeypatch):
-    clock = itertools.count(0, 0.5)  # each prediction reads it twice
-    monkeypatch.setattr(latency.time, "perf_counter", lambda: next(clock))
+def test_tokens_per_second_are_those_of_the_texts_without_padding(word_model, make_timed):
+    ticks = itertools.count(0, 0.5)  # each prediction reads the clock twice
     texts = [("fine film",), ("dull",), ("the film is very dull and weak",)]  # 4, 3 and 8 (cut from 9) tokens
     model = word_model({"fine": [0.0, 1.0]})
-    found = measure_latency({"one": model}, make_timed(texts), batch_sizes=[1, 3], predictions=3)["one"]
+    sizes = {"batch_sizes": [1, 3], "predictions": 3}
+    found = measure_latency({"one": model}, make_timed(texts), **sizes, clock=lambda: next(ticks)).latency["one"]
     assert found["1"]["mean_ms"] == found["1"]["p99_ms"] == 500
     assert found["1"]["std_ms"] == 0
     assert found["1"]["tokens_per_second"] == (4 + 3 + 8) / 1.5

@@ -12,6 +12,10 @@ from transformers import AutoModelForSequenceClassification
 from plankwise.config import validate_config
 from plankwise.errors import ConfigError, DataError, RunError
 from plankwise.evaluation.cost import measure_cost
+from plankwise.evaluation.latency import Speed
+from plankwise.evaluation.speedup import Speedup
+from plankwise.record import Shown
+from plankwise.report.card import write_card
 from plankwise.run import analysis
 from plankwise.run.analysis import AnalysisRequest, analyse
 from plankwise.run.inference import evaluate
@@ -40,6 +44,17 @@ def make_run(tmp_path, table_file, tiny):
     return make
 
 
+SPEED = Speed(
+    latency={name: {"8": {"p50_ms": time}} for name, time in {"predecessor": 30.0, "successor": 20.0}.items()},
+    speedups={"successor": {"8": Speedup(1.5, 1.45, 1.55, steady=True)}},
+    measured={},
+    bound={"successor": 2.0},
+    multiply_adds={"predecessor": 600, "successor": 300},
+    uncounted={},
+    conditions={"device": "cpu", "threads": 1, "rounds": {"8": 100}, "batch_sizes": [8]},
+)
+
+
 @pytest.fixture
 def cheap_cost(monkeypatch):
     """The costs are not measured; gives what was asked for, by the names in the real function's signature."""
@@ -47,7 +62,7 @@ def cheap_cost(monkeypatch):
 
     def record_what_is_asked(*args, **kwargs):
         asked.update(inspect.signature(measure_cost).bind(*args, **kwargs).arguments)
-        return {"device": "cpu"}
+        return {"device": "cpu"}, SPEED
 
     monkeypatch.setattr(analysis, "measure_cost", record_what_is_asked)
     return asked
@@ -79,6 +94,27 @@ def test_all_parts_are_added_to_the_record_and_the_rest_stays(make_run, cheap_co
     assert (cheap_cost["batch_sizes"], cheap_cost["predictions"], cheap_cost["threads"]) == ([1, 3], 2, 1)
     assert (len(timed.texts), timed.encode([("film " * 99,)])["input_ids"].shape) == (24, (1, 16))
     assert models.open(str(folder / "successor")).module.config.num_hidden_layers == 2
+
+
+def test_the_measured_speed_is_the_records_own_from_then_on_and_a_card_that_nobody_edited_shows_it(
+    make_run, cheap_cost
+):
+    folder = make_run()
+    record = read(folder) | {"task": {"name": "films", "shown": Shown("accuracy").to_json()}, "speedup": 2.59}
+    for name in ("predecessor", "successor"):
+        record[name] |= {"score": 0.9, "parameters": 9, "speedup": 2.59, "latency": {"1": {"p50_ms": 7.0}}}
+    (folder / "record.json").write_text(json.dumps(record), "utf-8")
+    card = write_card(record, folder / "successor")
+    assert "2.59×" in card.read_text("utf-8")
+    only_cost = AnalysisRequest(sections=("cost",))
+    record = analyse(folder, only_cost, QUIET)
+    assert (record["speedup"], record["successor"]["speedup_interval"]) == (1.5, [1.45, 1.55])
+    assert list(record["successor"]["latency"]) == ["8"]
+    assert "1.50× (1.45–1.55)" in card.read_text("utf-8")
+    assert "2.59×" not in card.read_text("utf-8")
+    card.write_text("my own words", "utf-8")
+    analyse(folder, only_cost, QUIET)
+    assert card.read_text("utf-8") == "my own words"
 
 
 def test_the_cells_agree_with_the_scores_of_evaluate(make_run):

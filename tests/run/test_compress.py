@@ -79,7 +79,11 @@ def test_the_figures_of_the_record_follow_from_each_other(finished):
     before, after = record["predecessor"], record["successor"]
     assert record["retained"] == after["score"] / before["score"]
     assert record["compression_ratio"] == before["parameters"] / after["parameters"]
-    assert record["speedup"] == before["latency_ms"] / after["latency_ms"]
+    (faster,) = record["speedups"]["successor"].values()
+    assert record["speedup"] == after["speedup"] == faster["median"]
+    assert record["speedup_interval"] == after["speedup_interval"] == [faster["low"], faster["high"]]
+    assert record["timing"]["bound"]["successor"] == before["multiply_adds"] / after["multiply_adds"]
+    assert record["timing"]["rounds"] == {"1": after["latency"]["1"]["predictions"]}
     assert record["steps"] == 30
     assert 0 <= record["skipped_steps"] < 15
     assert record["stages"]["replacing"]["best_score"] == after["score"]

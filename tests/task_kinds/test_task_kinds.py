@@ -171,7 +171,7 @@ def test_what_is_timed_runs_from_text_to_answer(name, opened):
     assert len(answers) == len(timed.texts) == 4
     json.dumps(answers)
     found = measure_latency({"model": TorchPredictor(model)}, timed, batch_sizes=[2], predictions=1)
-    assert found["model"]["2"]["predictions"] == 1
+    assert found.latency["model"]["2"]["predictions"] == 1
 
 
 @EVERY_KIND

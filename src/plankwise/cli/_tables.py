@@ -21,8 +21,8 @@ def show_finetuned(record: dict, console: Console) -> None:
     """One row: the model, how long it took, and how fast it is."""
     batch = next(iter(record["model"].get("latency") or {"": None}))
     table = _table(record, ("until best", f"latency{f' @{batch}' if batch else ''}"))
-    latency, _ = _times(record["model"])
-    table.add_row("model", *_cells(record, record["model"]), f"{record['seconds_to_best']:.0f} s", latency)
+    until_best = f"{record['seconds_to_best']:.0f} s"
+    table.add_row("model", *_cells(record, record["model"]), until_best, _latency(record["model"]))
     console.print(table)
     _show_remarks(record, console)
     console.print(f"{record['steps']} steps, {record['seconds']:.0f} s of training in all")
@@ -97,9 +97,5 @@ def _cells(record: dict, model: dict) -> list[str]:
     return [count(model["parameters"]), f"{model['size_mb']:.1f} MB", number(shown.value(model), shown.digits)]
 
 
-def _times(model: dict) -> list[str]:
-    latency, speedup = model["latency_ms"], model.get("speedup")
-    return [
-        "" if latency is None else f"{latency:.2f} ms",
-        "" if speedup is None else f"{speedup:.2f}×",
-    ]
+def _latency(model: dict) -> str:
+    return "" if model["latency_ms"] is None else f"{model['latency_ms']:.2f} ms"

@@ -62,11 +62,12 @@ def command(
         labels=labels,
         recipe=recipe,
     )
-    found = analyse(run, request, console)["analysis"]
+    record = analyse(run, request, console)
+    found = record["analysis"]
     if "errors" in request.sections and "errors" in found:
         _show_errors(found["errors"], console)
     if "cost" in request.sections:
-        _show_latency(found["cost"], console)
+        _show_latency(record, console)
     console.print(f"record: {run / FILE}", soft_wrap=True)
     give(found, run / FILE)
 
@@ -120,12 +121,15 @@ def _show_classes(title: str, classes: dict, console: "Console") -> None:
     console.print(table)
 
 
-def _show_latency(cost: dict, console: "Console") -> None:
+def _show_latency(record: dict, console: "Console") -> None:
+    from plankwise.report.speed import read_speedups
+
+    cost, faster = record["analysis"]["cost"], read_speedups(record)["successor"]
     models = list(cost["latency"])
     table = _table("latency: mean time of a prediction", "texts at once", *models, "speed-up")
     for size in cost["latency"][models[0]]:
         times = (f"{cost['latency'][model][size]['mean_ms']:.2f} ms" for model in models)
-        table.add_row(size, *times, f"{cost['speedup'][size]:.2f}×")
+        table.add_row(size, *times, faster[size].text)
     console.print(table)
 
 

@@ -54,11 +54,11 @@ def command(
     record = compress(config, console)
     if not is_main_process():
         return
-    with logged(console, folder):
-        show_results(record, console)
     if "analysis" not in record:
         predictions = config.evaluation.latency_predictions
         record = analyse(folder, AnalysisRequest(batch_sizes=BATCH_SIZES, predictions=predictions), console)
+    with logged(console, folder):
+        show_results(record, console)
     page = write_report([folder], folder / "report.html")
     console.print(str(page), soft_wrap=True)
     give({**record, "folder": folder, "report": page}, page)

@@ -66,7 +66,8 @@ def _show(inputs: "list[PageInput]", console: "Console") -> None:
 
 def _show_run(record: dict, console: "Console") -> None:
     from plankwise.report.remarks import show_retained
-    from plankwise.report.text import MODELS, count, number, times
+    from plankwise.report.speed import speedup_of
+    from plankwise.report.text import MISSING, MODELS, count, number
     from plankwise.report.verdict import score_name, show_score, tiles, verdict
 
     console.print(verdict(record))
@@ -79,7 +80,7 @@ def _show_run(record: dict, console: "Console") -> None:
             show_score(record, record[name]),
             show_retained(record[name], record[name].get("retained", 1.0 if name == "predecessor" else None)),
             f"{number(record[name].get('latency_ms'), 2)} ms" if record[name].get("latency_ms") else "–",
-            times(record[name].get("speedup")),
+            MISSING if (faster := speedup_of(record, name)) is None else faster.brief,
         )
         for name in MODELS
         if name in record
@@ -90,7 +91,7 @@ def _show_run(record: dict, console: "Console") -> None:
 
 def _show_runs(runs: "list[PageInput]", console: "Console") -> None:
     from plankwise.report.runs import group_runs, groups_note
-    from plankwise.report.text import number, times
+    from plankwise.report.text import MISSING, number
 
     groups = group_runs([(given.name, given.data) for given in runs])
     if note := groups_note(groups):
@@ -103,7 +104,7 @@ def _show_runs(runs: "list[PageInput]", console: "Console") -> None:
                 row["method"],
                 number(row["score"], row["digits"]),
                 row["kept"],
-                times(row["speedup"]),
+                MISSING if row["faster"] is None else row["faster"].brief,
                 number(row["seconds"], 0),
                 str(row["seed"]),
             )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -20,14 +21,16 @@ from plankwise.comparison.tables import markdown_head, markdown_line, show_count
 from plankwise.config import RunConfig, validate_config
 from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, RunError
-from plankwise.evaluation.latency import measure_latency
+from plankwise.evaluation.latency import as_json, measure_latency
 from plankwise.files import write_text
 from plankwise.record import describe_machine, read_record
 from plankwise.report.remarks import MARK, WHOLE_ADVICE, has_learnt_in_most, seeds_remark
+from plankwise.report.speed import ShownSpeedup, read_speedup, speedup_keys, speedup_of_row
 from plankwise.run import folders
 from plankwise.run.compress import compress
 from plankwise.run.finetune import finetune
 from plankwise.run.inputs import read_run
+from plankwise.run.speed import tell_speed
 from plankwise.training.interruption import InterruptedRunError, interruptible
 
 PLAIN, PLAIN_COMPRESSED, DOMAIN, DOMAIN_COMPRESSED = "plain", "plain-compressed", "domain", "domain-compressed"
@@ -54,6 +57,9 @@ class Setting:
     parameters: int | None
     latency_ms: float | None
     speedup: float | None
+    speedup_interval: list[float] | None
+    speedup_steady: bool | None
+    speedup_measured: float | None  # where the multiply-adds allow no more than `speedup`
     failures: dict[int, str]  # by seed
     remark: str = ""  # of seeds that are not shown to know more than one answer
     learnt: bool = True  # most seeds are
@@ -101,10 +107,10 @@ def run_settings(recipe: dict, domain: Path, seeds: Sequence[int], folder: Path,
     context = open_context(console, folder, plain.run.seed)
     with interruptible():
         records, failures = _run_all(configs, context.console)
-        latency = context.on_main(lambda: _measure_latency(plain, records, context)) if plain.evaluation.latency else {}
-    rows = {name: _summarise(name, records, failures, latency, tuned) for name in SETTINGS}
-    batch = plain.evaluation.latency_batch_sizes[0] if latency else None
-    rows = {name: _compare(row, rows.get(WHOLE.get(name, ""))) for name, row in rows.items()}
+        timed = context.on_main(lambda: _measure_latency(plain, records, context)) if plain.evaluation.latency else {}
+    rows = {name: _summarise(name, records, failures, timed.get("p50_ms", {}), tuned) for name in SETTINGS}
+    batch = plain.evaluation.latency_batch_sizes[0] if timed else None
+    rows = {name: _compare(row, rows.get(WHOLE.get(name, "")), timed, str(batch)) for name, row in rows.items()}
     return Settings(task.name, task.score_names, str(domain), tuple(seeds), batch, list(rows.values()))
 
 
@@ -188,20 +194,24 @@ def _summarise(
         speedup_of_tuning=None,
         parameters=models[0]["parameters"] if models else None,
         latency_ms=latency.get(name),
-        speedup=None,
+        **speedup_keys(None),
         failures={seed: why for (setting, seed), why in failures.items() if setting == name},
         remark=seeds_remark(models),
         learnt=has_learnt_in_most(models),
     )
 
 
-def _compare(row: Setting, whole: Setting | None) -> Setting:
+def _compare(row: Setting, whole: Setting | None, timed: dict, batch: str) -> Setting:
     if whole is None:
         return row
+    found = read_speedup(timed, row.name, batch)
+    ratio = _ratio(whole.latency_ms, row.latency_ms)
+    if found is None and ratio is not None:  # all that an earlier version measured
+        found = ShownSpeedup(ratio, batch)
     ratios = {
         "retained": _ratio(row.median, whole.median),
         "speedup_of_tuning": _ratio(whole.seconds_to_best, row.seconds_to_best),
-        "speedup": _ratio(whole.latency_ms, row.latency_ms),
+        **speedup_keys(found),
     }
     return Setting(**{**vars(row), **ratios})
 
@@ -210,14 +220,14 @@ def _ratio(above: float | None, below: float | None) -> float | None:
     return above / below if above is not None and below else None
 
 
-def _measure_latency(config: RunConfig, records: dict[tuple[str, int], dict], context: Context) -> dict[str, float]:
-    """Median time of a prediction by setting, one model each, all in turn; kept in the folder."""
+def _measure_latency(config: RunConfig, records: dict[tuple[str, int], dict], context: Context) -> dict[str, Any]:
+    """Median time of a prediction and speed-up by setting, one model each, all in turn; kept in the folder."""
     paths: dict[str, str] = {}
     for (name, _), record in records.items():
         paths.setdefault(name, _model_of(record)["path"])
     file, options = context.folder / "latency.json", config.evaluation
     if file.is_file() and (known := json.loads(file.read_text("utf-8")))["paths"] == paths:
-        return known["p50_ms"]
+        return known
     if not paths:
         return {}
     context.console.print(f"latency: {options.latency_predictions} predictions a model, on {context.device.type}")
@@ -230,11 +240,19 @@ def _measure_latency(config: RunConfig, records: dict[tuple[str, int], dict], co
         run.task.timed(),
         batch_sizes=options.latency_batch_sizes[:1],
         predictions=options.latency_predictions,
+        references={name: whole for name, whole in WHOLE.items() if {name, whole} <= paths.keys()},
     )
+    tell_speed(measured, context.console, f"delete {file} and run the same command again")
     batch = str(options.latency_batch_sizes[0])
-    p50 = {name: found[batch]["p50_ms"] for name, found in measured.items()}
-    write_text(file, json.dumps({"paths": paths, "p50_ms": p50, "latency": measured}, indent=2))
-    return p50
+    found = {
+        "paths": paths,
+        "p50_ms": {name: by_size[batch]["p50_ms"] for name, by_size in measured.latency.items()},
+        "latency": measured.latency,
+        "speedups": as_json(measured.speedups),
+        "timing": measured.timing(),
+    }
+    write_text(file, json.dumps(found, indent=2))
+    return found
 
 
 def show_settings(settings: Settings, console: Console) -> None:
@@ -291,5 +309,5 @@ def _figures(row: Setting) -> list[str]:
         "" if row.speedup_of_tuning is None else f"{row.speedup_of_tuning:.2f}×",
         show_count(row.parameters),
         "" if row.latency_ms is None else f"{row.latency_ms:.2f}",
-        "" if row.speedup is None else f"{row.speedup:.2f}×",
+        "" if (faster := speedup_of_row(vars(row))) is None else faster.brief,
     ]

@@ -21,12 +21,13 @@ from plankwise.comparison.statistics import duration, expected_seconds
 from plankwise.config import RunConfig, apply_override, validate_config
 from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, PlanError, PlankwiseError, RunError
-from plankwise.evaluation.latency import measure_latency
+from plankwise.evaluation.latency import as_json, measure_latency
 from plankwise.evaluation.size import count_parameters
 from plankwise.files import sweep_leftovers, write_text
 from plankwise.run import folders
 from plankwise.run.inputs import Inputs, Run, check_plan
 from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs, train_successor
+from plankwise.run.speed import tell_speed
 from plankwise.task_kinds import Task
 from plankwise.training.interruption import InterruptedRunError, interruptible
 from plankwise.training.job import Outcome
@@ -59,6 +60,8 @@ class TaskResult:
     cells: list[GridCell]
     latency: dict[str, float] = field(default_factory=dict)  # median in ms by label
     latency_batch: int | None = None
+    speedups: dict[str, dict[str, dict]] = field(default_factory=dict)  # by label and batch size: `Speedup.to_json`
+    timing: dict[str, Any] | None = None  # the conditions under which they were measured
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -299,23 +302,35 @@ def _measure_cell(label: str, run: Run, outcome: Outcome, path: Path) -> GridCel
 def _collect(layout: _Layout, ready: ReadyPredecessor, cells: list[GridCell], name: str) -> TaskResult:
     run = replace(ready.run, context=ready.run.context.at(layout.folder, layout.base.run.seed))
     options = layout.base.evaluation
-    predecessor, latency = run.context.on_main(lambda: _measure_predecessor(layout, ready, run))
+    predecessor, timed = run.context.on_main(lambda: _measure_predecessor(layout, ready, run))
     own_budget = {
         label
         for label, config in layout.rows.items()
         if any(getattr(config.training, key) != getattr(layout.base.training, key) for key in BUDGET)
     }
-    batch = options.latency_batch_sizes[0] if latency else None
+    size = options.latency_batch_sizes[0]
+    latency = {label: by_size[str(size)]["p50_ms"] for label, by_size in timed.get("latency", {}).items()}
+    predecessor["latency_ms"] = latency.pop(PREDECESSOR, None)
     return TaskResult(
-        name, layout.recipe, run.task, predecessor, layout.rows, frozenset(own_budget), cells, latency, batch
+        name,
+        layout.recipe,
+        run.task,
+        predecessor,
+        layout.rows,
+        frozenset(own_budget),
+        cells,
+        latency,
+        size if latency else None,
+        timed.get("speedups", {}),
+        timed.get("timing"),
     )
 
 
-def _measure_predecessor(layout: _Layout, ready: ReadyPredecessor, run: Run) -> tuple[dict[str, Any], dict[str, float]]:
-    """What the table says of the predecessor, and the latencies of the rows."""
+def _measure_predecessor(layout: _Layout, ready: ReadyPredecessor, run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the table says of the predecessor, and what was measured of the rows' speed."""
     model = run.open(ready.path)
     metrics, beyond_constant = run.task.examine(model)
-    latency = _find_latency(layout, ready, run) if run.config.evaluation.latency else {}
+    timed = _find_latency(layout, ready, run) if run.config.evaluation.latency else {}
     return {
         "path": ready.path,
         "score": metrics.pop("score"),
@@ -325,12 +340,12 @@ def _measure_predecessor(layout: _Layout, ready: ReadyPredecessor, run: Run) -> 
         "held_back": list(ready.stages.values())[-1].held_back if ready.stages else None,
         "ignored_guards": ready.ignored_guards,
         "seconds": sum(stage.seconds for stage in ready.stages.values()) if ready.stages else None,
-        "latency_ms": latency.pop(PREDECESSOR, None),
-    }, latency
+    }, timed
 
 
-def _find_latency(layout: _Layout, ready: ReadyPredecessor, run: Run) -> dict[str, float]:
-    """Median time of a prediction by label, all measured in turn; what was measured before is taken from there."""
+def _find_latency(layout: _Layout, ready: ReadyPredecessor, run: Run) -> dict[str, Any]:
+    """Times, speed-ups and conditions of the rows' predictions, all measured in turn; what was measured before is taken from
+    there, and has no speed-ups if an earlier version wrote it."""
     paths = {}
     for label in layout.rows:
         for path in kept_successors(layout.folder / label):
@@ -350,10 +365,15 @@ def _find_latency(layout: _Layout, ready: ReadyPredecessor, run: Run) -> dict[st
             batch_sizes=options.latency_batch_sizes[:1],  # the one that the table shows
             predictions=options.latency_predictions,
         )
-        known = {"made_by": made_by, "latency": measured}
+        tell_speed(measured, run.context.console, f"delete {file} and run the same command again")
+        speedups, timing = as_json(measured.speedups), measured.timing()
+        known = {"made_by": made_by, "latency": measured.latency, "speedups": speedups, "timing": timing}
         write_text(file, json.dumps(known, indent=2))
-    batch = str(options.latency_batch_sizes[0])
-    return {name: known["latency"][name][batch]["p50_ms"] for name in (PREDECESSOR, *paths)}
+    return {
+        "latency": {name: known["latency"][name] for name in (PREDECESSOR, *paths)},
+        "speedups": {name: one for name, one in known.get("speedups", {}).items() if name in paths},
+        "timing": known.get("timing"),
+    }
 
 
 def _in_todays_form(config: dict | None) -> dict | None:

@@ -37,15 +37,16 @@ from plankwise.report.remarks import (
     seeds_remark,
 )
 from plankwise.report.results import Results
+from plankwise.report.speed import ShownSpeedup, read_speedup, speedup_keys
 from plankwise.task_kinds import Answers
 
 WIDTH = 100
 COLUMNS = ("median", "spread", "best", "retained", "seconds", "params", "latency", "speed-up")
 MEANING = (
     "median, spread (highest less lowest) and best are over the seeds; retained is the median's share of the predecessor's "
-    "score; seconds are of the row's own training, without the predecessor's, mean over the seeds; p is of a paired "
-    "randomisation test over the dev examples, "
-    "Holm-corrected over the rows of a table"
+    "score; seconds are of the row's own training, without the predecessor's, mean over the seeds; speed-up is the median of "
+    "paired ratios with its 95 % interval; p is of a paired randomisation test over the dev examples, Holm-corrected over the "
+    "rows of a table"
 )
 
 
@@ -57,7 +58,7 @@ class Row:
     summary: Summary | None
     parameters: int | None
     latency_ms: float | None
-    speedup: float | None
+    faster: ShownSpeedup | None
     verdict: str
     comparison: Comparison | None = None
     own_budget: bool = False
@@ -66,6 +67,10 @@ class Row:
     learnt: bool = True  # most seeds are
     held_back: float | None = None  # median of the score on a half of dev that did not choose the checkpoint
     rank: int | None = None  # by the median, among rows that have learnt the task; equals share one
+
+    @property
+    def speedup(self) -> float | None:
+        return None if self.faster is None else self.faster.ratio
 
     @property
     def name(self) -> str:
@@ -127,7 +132,7 @@ def tabulate(task: TaskResult) -> TaskTable:
             summaries.get(label),
             good[label][0].parameters if good[label] else None,
             task.latency.get(label),
-            _speedup(task, task.latency.get(label)),
+            _speedup(task, label),
             verdict if label in summaries else "failed",
             compared.get(label),
             label in task.own_budget,
@@ -158,7 +163,7 @@ def _predecessor_row(task: TaskResult) -> Row:
         summary,
         before["parameters"],
         latency,
-        _speedup(task, latency),
+        None if latency is None else ShownSpeedup(1.0),
         remark,
         remark=remark,
         learnt=has_learnt(before),
@@ -166,9 +171,13 @@ def _predecessor_row(task: TaskResult) -> Row:
     )
 
 
-def _speedup(task: TaskResult, latency_ms: float | None) -> float | None:
-    before = task.predecessor["latency_ms"]
-    return None if before is None or latency_ms is None else before / latency_ms
+def _speedup(task: TaskResult, label: str) -> ShownSpeedup | None:
+    """As it was measured; in the folder of an earlier version by the medians of the times."""
+    before, after = task.predecessor["latency_ms"], task.latency.get(label)
+    if before is None or after is None:
+        return None
+    size = str(task.latency_batch)
+    return read_speedup(vars(task), label, size) or ShownSpeedup(before / after, size)
 
 
 def _failures(cells: list[GridCell]) -> str:
@@ -255,8 +264,8 @@ def _columns(task: TaskResult) -> list[str]:
     return [f"ms @{task.latency_batch}" if column == "latency" else column for column in COLUMNS]
 
 
-def _figures(row: Row) -> list[str]:
-    """A row's figures as text, in the order of COLUMNS."""
+def _figures(row: Row, *, full: bool = False) -> list[str]:
+    """A row's figures as text, in the order of COLUMNS; the interval of the speed-up in full, or as a share."""
     summary, before = row.summary, row.label == PREDECESSOR
     if summary is None:
         return ["failed", *[""] * (len(COLUMNS) - 1)]
@@ -268,7 +277,7 @@ def _figures(row: Row) -> list[str]:
         "" if summary.seconds is None else f"{summary.seconds:.0f}",
         show_count(row.parameters),
         "" if row.latency_ms is None else f"{row.latency_ms:.2f}",
-        "" if row.speedup is None else f"{row.speedup:.2f}×",
+        "" if row.faster is None else row.faster.text if full else row.faster.brief,
     ]
 
 
@@ -299,7 +308,9 @@ def _markdown(tables: Sequence[TaskTable]) -> str:
     for table in tables:
         columns = _columns(table.task)
         lines += [f"## {_cell(table.title)}", "", *markdown_head(["", *columns, "verdict"])]
-        lines += [markdown_line([row.name, *_figures(row)[: len(columns)], row.verdict]) for row in table.rows]
+        lines += [
+            markdown_line([row.name, *_figures(row, full=True)[: len(columns)], row.verdict]) for row in table.rows
+        ]
         below = [f"- {_cell(row.label)}: {_cell(row.failure)}" for row in table.rows if row.failure]
         below += [f"- {_cell(note)}" for note in table.notes]
         lines += ["", *below, ""] if below else [""]
@@ -327,7 +338,7 @@ def _cell(text: str) -> str:
 
 def _csv(tables: Sequence[TaskTable]) -> str:
     out = io.StringIO()
-    rows = [{"task": table.task.name, **plain_row(row)} for table in tables for row in table.rows]
+    rows = [{"task": table.task.name, **_flat(plain_row(row))} for table in tables for row in table.rows]
     writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -335,6 +346,13 @@ def _csv(tables: Sequence[TaskTable]) -> str:
         for label, mean, share in macro_rows(tables):
             writer.writerow({"task": "macro", "label": label, "median": mean, "retained": share})
     return out.getvalue()
+
+
+def _flat(row: dict) -> dict:
+    """The same with the interval in two columns."""
+    low, high = row["speedup_interval"] or (None, None)
+    rest = {key: value for key, value in row.items() if key != "speedup_interval"}
+    return {**rest, "speedup_low": low, "speedup_high": high}
 
 
 def plain_row(row: Row) -> dict:
@@ -346,7 +364,7 @@ def plain_row(row: Row) -> dict:
         **{key: None if summary is None else getattr(summary, key) for key in keys},
         "parameters": row.parameters,
         "latency_ms": row.latency_ms,
-        "speedup": row.speedup,
+        **speedup_keys(row.faster),
         "difference": None if comparison is None else comparison.difference,
         "p": None if comparison is None else comparison.p,
         "verdict": row.verdict,
@@ -368,6 +386,7 @@ def _json(tables: Sequence[TaskTable]) -> dict:
             "predecessor": table.task.predecessor,
             "baseline": table.baseline,
             "latency_batch": table.task.latency_batch,
+            "timing": table.task.timing,
             "rows": [plain_row(row) for row in table.rows],
             "notes": table.notes,
             "cells": [cell.to_json() for cell in table.task.cells],

@@ -11,8 +11,8 @@ from plankwise.config import EvaluationOptions
 from plankwise.estimate.phases import EVALUATIONS, LATENCY, Estimate, Phase
 from plankwise.estimate.timing import Timing
 from plankwise.estimate.work import Weights, padded_tokens
-from plankwise.evaluation.cost import count_multiply_adds
 from plankwise.evaluation.latency import WARM_UP, measure_latency
+from plankwise.evaluation.multiply_adds import count_multiply_adds
 from plankwise.runtimes import Batch, Outputs, Predictor
 from plankwise.runtimes.torch import TorchPredictor
 from plankwise.task_kinds import Task
@@ -43,7 +43,7 @@ def add_measurements(
 
     if options.latency:
         predictors: dict[str, Predictor] = {name: TorchPredictor(model) for name, model in models.items()}
-        alone = measure_latency(predictors, one, batch_sizes=[1], predictions=3)
+        alone = measure_latency(predictors, one, batch_sizes=[1], predictions=3, references={}).latency
         seconds = 0.0
         for size in options.latency_batch_sizes:
             padded = statistics.fmean(max(lengths[start : start + size]) for start in range(0, len(lengths), size))
@@ -51,6 +51,7 @@ def add_measurements(
                 # Large batches run at the pace of an evaluation; none is faster than a text by itself.
                 once = max(alone[name]["1"]["mean_ms"] / 1000, timing.pace * weights[name] * size * padded)
                 seconds += counts[name] * once
+        # As many rounds as were asked for; a busy machine takes up to four times as many.
         estimate.phases[LATENCY] = Phase(seconds * (options.latency_predictions + WARM_UP))
 
 

@@ -7,17 +7,15 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from plankwise.errors import PlanError
-from plankwise.evaluation.latency import Timed, measure_latency
+from plankwise.evaluation.latency import Speed, Timed, measure_latency
 from plankwise.evaluation.latency import threads as use_threads
 from plankwise.evaluation.size import count_by_component
 from plankwise.families import chains_of
@@ -25,6 +23,9 @@ from plankwise.runtimes import Predictor
 
 LOADS = 3
 PROBE_SECONDS = 600  # after which a process that measures memory is given up
+# glibc keeps freed memory for the next allocation, how much depends on what came before: one arena, and large blocks given back at
+# once, make a peak that two processes agree on. Other allocators do not read these.
+PROBE_ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
 @dataclass(frozen=True)
@@ -44,71 +45,44 @@ def measure_cost(
     batch_sizes: list[int],
     predictions: int,
     threads: int | None,
-    progress: Callable[[], None] = lambda: None,
-) -> dict:
-    """What each of the models costs, all measured on the same texts, as JSON.
+    progress: Callable[[int, int], None] = lambda done, expected: None,
+) -> tuple[dict, Speed]:
+    """What each of the models costs, all measured on the same texts, as JSON, and what was measured of their speed.
 
-    `peak_mb` is of a process of its own on the CPU that loads the model and predicts one batch of the largest size, less what
-    the same process takes without a model, libraries loaded; weights that are mapped from disk and not read (most words'
-    embeddings) take none. It is None if that process fails. Parameters and multiply-adds are counted where there is a torch
-    module behind the predictor.
+    `peak_mb` is of a process of its own on the CPU that loads the model, reads all its weights and predicts one batch of the
+    largest size, less what the same process takes without a model, libraries loaded. It is None if that process fails.
+    Parameters and multiply-adds are counted where there is a torch module behind the predictor.
     """
     with use_threads(threads) as num_threads:
         predictors, load_seconds = _load_in_turn(models)
-        latency = measure_latency(
-            predictors, timed, batch_sizes=batch_sizes, predictions=predictions, progress=progress
-        )
-        middle = _middle_text(timed)
-        modules = {name: one.module for name, one in predictors.items() if one.module is not None}
-        multiply_adds = {name: count_multiply_adds(module, middle) for name, module in modules.items()}
+        speed = measure_latency(predictors, timed, batch_sizes=batch_sizes, predictions=predictions, progress=progress)
     largest = list(itertools.islice(itertools.cycle(timed.texts), max(batch_sizes)))
+    modules = {name: one.module for name, one in predictors.items() if one.module is not None}
     chains = _chains(modules)
-    return {
+    faster = speed.speedups.get("successor", {})
+    figures = {
         "device": next(iter(predictors.values())).device.type,
         "runtime": models.runtime,
         "threads": num_threads,
-        "latency": latency,
-        "speedup": _speedup(latency),
+        "latency": speed.latency,
+        "speedup": {size: one.median for size, one in faster.items()},
+        "speedup_interval": {size: [one.low, one.high] for size, one in faster.items()},
+        "speedup_steady": {size: one.steady for size, one in faster.items()},
         "load_seconds": load_seconds,
         "peak_mb": measure_peaks(models, timed.encode(largest), threads=num_threads),
         "peak_batch_size": max(batch_sizes),
         "size_mb": {name: one.size_mb for name, one in predictors.items()},
         "parameters": {name: count_by_component(module, chains) for name, module in modules.items()} if chains else {},
         "multiply_adds": {
-            name: {"tokens": middle["input_ids"].shape[1], "count": count} for name, count in multiply_adds.items()
+            name: {"tokens": speed.conditions["tokens"], "count": count} for name, count in speed.multiply_adds.items()
         },
     }
-
-
-def count_multiply_adds(model: nn.Module, inputs: Any) -> int:
-    """The multiplications, each with its addition, in all matrix products and convolutions of one forward pass.
-
-    Attention counts in full, also where a mask hides half of it. The model is put in eval mode and left there.
-    """
-    model.eval()
-    device = next(model.parameters()).device
-    moved = {name: value.to(device) for name, value in inputs.items()}
-    # The counter does not know every fused attention kernel (the CPU's for one); the plain one is made of products it knows.
-    with _frozen(model), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        model(**moved)
-    return counter.get_total_flops() // 2
-
-
-@contextmanager
-def _frozen(model: nn.Module) -> Iterator[None]:
-    """No parameter requires a gradient: under `no_grad` alone the counter stumbles over modules that are given one (DeBERTa)."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    try:
-        for parameter in trained:
-            parameter.requires_grad_(False)
-        yield
-    finally:
-        for parameter in trained:
-            parameter.requires_grad_(True)
+    return figures, speed
 
 
 def measure_peaks(models: Models, batch: Any, *, threads: int) -> dict[str, float | None]:
-    """For each model the megabytes that it adds to the peak of a process that loads it and predicts the batch."""
+    """For each model the megabytes that it adds to the peak of a process that loads it, reads all its weights and predicts the
+    batch."""
     given = {
         "runtime": models.runtime,
         "remote_code": models.remote_code,
@@ -128,7 +102,7 @@ def _probe(given: dict) -> list[int | None]:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "plankwise.evaluation.probe"],
             input=json.dumps(given),
-            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            env={**os.environ, **PROBE_ALLOCATOR, "HF_HUB_OFFLINE": "1"},
             capture_output=True,
             text=True,
             check=True,
@@ -151,19 +125,6 @@ def _load_in_turn(models: Models) -> tuple[dict[str, Predictor], dict[str, float
             seconds[name].append(time.perf_counter() - start)
     ordered = {name: predictors[name] for name in models.paths}
     return ordered, {name: statistics.median(taken) for name, taken in seconds.items()}
-
-
-def _speedup(latency: dict[str, dict[str, dict[str, float]]]) -> dict[str, float]:
-    if not {"predecessor", "successor"} <= latency.keys():
-        return {}
-    after = latency["successor"]
-    return {size: before["mean_ms"] / after[size]["mean_ms"] for size, before in latency["predecessor"].items()}
-
-
-def _middle_text(timed: Timed) -> Any:
-    """The inputs of the text of median length."""
-    lengths = timed.count_tokens()
-    return timed.encode([timed.texts[lengths.index(statistics.median_low(lengths))]])
 
 
 def _chains(models: dict[str, nn.Module]) -> set[str]:

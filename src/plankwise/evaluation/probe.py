@@ -1,7 +1,7 @@
 """A process of its own that measures peak memory; see `cost.measure_peaks`.
 
-Once everything that any model needs is imported, a child of it is forked for each model: it loads the model, predicts one batch
-and tells its peak. So libraries are imported once, and count for no model.
+Once everything that any model needs is imported, a child of it is forked for each model: it loads the model, reads all its
+weights, predicts one batch and tells its peak. So libraries are imported once, and count for no model.
 """
 
 import json
@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import nn
 from transformers import activations, modeling_layers, modeling_utils  # noqa: F401  what models of transformers import
 
 from plankwise.models.loading import Loader
@@ -29,8 +30,21 @@ def predict(given: dict, path: str | None) -> int:
     inputs = {name: torch.tensor(rows) for name, rows in given["inputs"].items()}
     if path is not None:
         loader = Loader(given["remote_code"])
-        open_predictor(given["runtime"], path, loader.trained)(inputs)
+        predictor = open_predictor(given["runtime"], path, loader.trained)
+        if predictor.module is not None:
+            read_weights(predictor.module)
+        predictor(inputs)
     return peak_bytes()
+
+
+def read_weights(module: nn.Module) -> None:
+    """Brings every weight into memory.
+
+    Weights are mapped from disk, and a page that is read brings in as many of its neighbours as the system has cached: without
+    this, two files of one shape take different amounts, by who has read them lately.
+    """
+    for weight in module.state_dict().values():
+        weight.sum()
 
 
 def in_a_child(work: Callable[[], int]) -> int | None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from plankwise.report._html import Column, fold, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, BarChart, Bars, Chart, Charts, Lines, Series
+from plankwise.report.speed import read_speedups
 from plankwise.report.text import MODELS, fixed, is_number
 
 COMPONENTS = {"embeddings": "a", "blocks": "b", "head": "c"}
@@ -24,7 +25,7 @@ def cost_charts(record: dict) -> Charts:
     time, speedup = Axis("time of a batch (ms)", low=0.0), Axis("times faster", low=0.0, show=lambda v: f"{v:.3g}×")
     return {
         "latency": _by_batch("Time of a prediction, mean ± standard deviation", latency, time),
-        "speed-up": _by_batch("Speed-up over the predecessor", _speedups(record), speedup),
+        "speed-up": _by_batch("Speed-up over the predecessor, with its 95 % interval", _speedups(record), speedup),
         "tokens-per-second": _by_batch("Throughput", throughput, Axis("tokens per second", low=0.0)),
         "parameters": _parameters(measured.get("parameters") or {}),
         "multiply-adds": _operations(measured.get("multiply_adds") or {}),
@@ -35,8 +36,8 @@ def cost_charts(record: dict) -> Charts:
 
 
 def _latencies(record: dict) -> dict[str, dict[str, dict]]:
-    """Times by model and batch size: the analysis's, else those that the run measured itself."""
-    found = record.get("analysis", {}).get("cost", {}).get("latency")
+    """Times by model and batch size. In records of earlier versions the analysis has its own, which go first."""
+    found = None if "timing" in record else record.get("analysis", {}).get("cost", {}).get("latency")
     found = found or {name: record[name].get("latency") for name in MODELS if name in record}
     return {name: found[name] for name in MODELS if found.get(name)}
 
@@ -53,18 +54,14 @@ def _by_model(record: dict, key: str, spread: str = "") -> list[Series]:
 
 
 def _speedups(record: dict) -> list[Series]:
-    """Mean time of the predecessor by mean time of each other model, by batch size."""
-    times_of = _latencies(record)
-    before = times_of.get("predecessor", {})
-    found = []
+    """One line a model: what `read_speedups` gives, by batch size."""
+    found, by_model = [], read_speedups(record)
     for name in ("truncated", "successor"):
-        points = [
-            (int(batch), before[batch]["mean_ms"] / one["mean_ms"])
-            for batch, one in times_of.get(name, {}).items()
-            if is_number(before.get(batch, {}).get("mean_ms")) and one.get("mean_ms")
-        ]
-        if points:
-            found.append(Series(name, sorted(points), name))
+        known = sorted((int(batch), one) for batch, one in by_model.get(name, {}).items() if batch)
+        if known:
+            points = [(batch, one.ratio) for batch, one in known]
+            spread = [(one.interval[1] - one.interval[0]) / 2 if one.interval else 0.0 for _, one in known]
+            found.append(Series(name, points, name, spread if any(spread) else (), [one.text for _, one in known]))
     return found
 
 
@@ -119,7 +116,7 @@ def _times(record: dict) -> str:
         for name, batches in _latencies(record).items()
         for batch, one in sorted(batches.items(), key=lambda pair: int(pair[0]))
     ]
-    where = record.get("analysis", {}).get("cost", {})
+    where = record.get("timing") or record.get("analysis", {}).get("cost", {})
     place = f" ({where['device']}, {where.get('threads')} threads)" if "device" in where else ""
     shown = table(f"Times of a batch from text to answer{place}", columns, rows, key="times") if rows else ""
     return fold("All times, by model and batch size", shown) if len(rows) > MOST_ROWS else shown

@@ -7,7 +7,8 @@ from pathlib import Path
 from plankwise.files import write_text
 from plankwise.record import Shown
 from plankwise.report.remarks import MARK, guard_remarks, has_learnt, held_back_remark, remarks, show_retained
-from plankwise.report.text import MODELS, as_markdown, count, is_number, number, times
+from plankwise.report.speed import show_speedup, speedup_of
+from plankwise.report.text import MODELS, as_markdown, count, is_number, number
 from plankwise.report.verdict import score_name, show_score, verdict
 
 FILE = "README.md"
@@ -122,7 +123,11 @@ def _table(record: dict) -> str:
             model = record[name]
             kept = model.get("retained", 1.0 if name == "predecessor" else None)
             cells = [name, count(model.get("parameters")), f"{number(model.get('size_mb'), 1)} MB"]
-            cells += [show_score(record, model), _cell(show_retained(model, kept)), times(model.get("speedup"))]
+            cells += [
+                show_score(record, model),
+                _cell(show_retained(model, kept)),
+                show_speedup(speedup_of(record, name)),
+            ]
             lines.append(f"| {' | '.join(cells)} |")
     note = "\n\ntruncated: the predecessor's lower blocks alone, trained as long." if "truncated" in record else ""
     if any(not has_learnt(record[name]) for name in MODELS if name in record):
@@ -160,6 +165,7 @@ def _limits(record: dict) -> str:
     length = record.get("config", {}).get("training", {}).get("max_length")
     if length:
         lines.append(f"- Texts were cut at {length} tokens.")
-    if record.get("speedup") is not None:
-        lines.append("- The speed-up was measured on one machine; another has another.")
+    if (faster := speedup_of(record)) is not None:
+        doubt = f" ({faster.doubt})" if faster.doubt else ""
+        lines.append(f"- The speed-up was measured on one machine{doubt}; another has another.")
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from plankwise.report._html import Column, TableCell, judged, paragraph, section
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, BarChart, Bars
 from plankwise.report.ranking import ALPHA, lead_by_seeds, lead_by_test, listed
+from plankwise.report.speed import speedup_cell, speedup_of_row
 from plankwise.report.text import count, fixed, is_number, number, share, signed, times
 
 PREDECESSOR = "predecessor"
@@ -71,7 +72,11 @@ def _task(task: dict, *, alone: bool) -> str:
     columns += [Column("retained", "retained", share), Column("seconds", "seconds", fixed(0)), PARAMETERS, *SPEED]
     columns.append(Column("verdict", "verdict"))
     rows = [
-        {**row, "name": f"{row['label']}, own budget" if row.get("own_budget") else row["label"]}
+        {
+            **row,
+            "name": f"{row['label']}, own budget" if row.get("own_budget") else row["label"],
+            "speedup": speedup_cell(speedup_of_row(row)),
+        }
         for row in task["rows"]
     ]
     metric = " and ".join(task["score"])
@@ -262,7 +267,11 @@ def _settings(data: dict) -> str:
     columns += [Column("speed-up of tuning", "speedup_of_tuning", times), PARAMETERS, *SPEED]
     ranked = _ranked_settings(data)
     rows = [
-        {**row, "spread": max(one.scores) - min(one.scores) if one.scores else None}
+        {
+            **row,
+            "spread": max(one.scores) - min(one.scores) if one.scores else None,
+            "speedup": speedup_cell(speedup_of_row(row)),
+        }
         for row, one in zip(data["rows"], ranked, strict=True)
     ]
     metric = " and ".join(data["score"])

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from plankwise.record import SCORE, Shown
 from plankwise.report.remarks import held_back_remark, remarks, show_retained, training_time
+from plankwise.report.speed import speedup_of
 from plankwise.report.text import MODELS, count, esc, number
 from plankwise.report.verdict import verdict
 
@@ -75,7 +76,7 @@ def results_of(record: dict) -> Results:
 
 def _row(record: dict, name: str) -> list[str]:
     model, shown = record[name], Shown.of(record)
-    retained, latency, speedup = model.get("retained", 1), model["latency_ms"], model.get("speedup")
+    retained, latency, faster = model.get("retained", 1), model["latency_ms"], speedup_of(record, name)
     return [
         name,
         count(model["parameters"]),
@@ -83,7 +84,7 @@ def _row(record: dict, name: str) -> list[str]:
         number(shown.value(model), shown.digits),
         "" if retained is None else show_retained(model, retained),
         "" if latency is None else f"{latency:.2f} ms",
-        "" if speedup is None else f"{speedup:.2f}×",
+        "" if faster is None else faster.brief,
     ]
 
 
@@ -91,6 +92,8 @@ def _notes(record: dict) -> list[str]:
     told = remarks(record)
     if held_back := held_back_remark(record["successor"]):
         told.append(held_back)
+    if (found := speedup_of(record)) is not None and found.doubt:
+        told.append(f"speed-up {found.doubt}")
     if record["made_head"]:
         told.append("the predecessor's head was made here: it had none for this task")
     told.append(f"{record['steps']} steps, {record['skipped_steps']} of them skipped: no slot was replaced")

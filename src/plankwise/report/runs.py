@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from plankwise.record import Shown
@@ -13,8 +13,8 @@ from plankwise.report.charts import TONES, Axis, Chart, Charts, Dot, Lines, Poin
 from plankwise.report.ranking import lead_by_error, listed
 from plankwise.report.remarks import constant_claim, has_learnt, own_seconds, show_retained
 from plankwise.report.sections import method_of
+from plankwise.report.speed import ShownSpeedup, speedup_cell, speedup_of
 from plankwise.report.text import count, fixed, is_number, number, share, times
-from plankwise.report.verdict import speedup_of
 
 METHOD_TONES = ("successor", "predecessor", "truncated", "d", "e", "f", "g", "h")
 # The plots of several runs by a value of their schedules: the file's name, the key, what the axis says.
@@ -76,6 +76,7 @@ def summarise_runs(runs: Runs) -> list[Row]:
     rows = []
     for name, record in runs:
         model, shown = record.get("successor") or record["model"], Shown.of(record)
+        faster = speedup_of(record) if "successor" in record else None
         rows.append(
             {
                 "name": name,
@@ -89,7 +90,8 @@ def summarise_runs(runs: Runs) -> list[Row]:
                 "before": shown.value(record.get("predecessor") or {}),
                 "retained": record.get("retained"),
                 "parameters": model.get("parameters"),
-                "speedup": speedup_of(record)[0] if "successor" in record else None,
+                "speedup": None if faster is None else faster.ratio,
+                "faster": faster,
                 "seconds": own_seconds(record),
                 "kept": show_retained(model, record.get("retained")),
                 "remark": constant_claim(model),
@@ -169,7 +171,7 @@ def _show_group(group: RunGroup, *, alone: bool) -> str:
         | {
             "score": TableCell(number(row["score"], row["digits"]), row["score"], index in best),
             "retained": TableCell(row["kept"], row["retained"], index in kept),
-            "speedup": TableCell(times(row["speedup"]), row["speedup"], index in fastest),
+            "speedup": replace(speedup_cell(row["faster"]), best=index in fastest),
         }
         for index, row in enumerate(rows)
     ]
@@ -208,7 +210,13 @@ def _learnt(rows: list[Row], key: str) -> list[float | None]:
 
 
 def _fastest(rows: list[Row]) -> set[int]:
-    return lead_by_error([row["speedup"] for row in rows], [None] * len(rows), places=2)
+    errors = [_error_of_speed(row["faster"]) for row in rows]
+    return lead_by_error([row["speedup"] for row in rows], errors, places=2)
+
+
+def _error_of_speed(found: ShownSpeedup | None) -> float | None:
+    """The standard error that the interval stands for; None where there is no interval."""
+    return None if found is None or found.interval is None else (found.interval[1] - found.interval[0]) / 2 / 1.96
 
 
 def _dev_rows(record: dict) -> dict[str, float]:

@@ -11,6 +11,7 @@ from plankwise.report._inside import drops_of, inside
 from plankwise.report._training import training
 from plankwise.report.remarks import remarks, show_retained
 from plankwise.report.ship import draw_ships
+from plankwise.report.speed import speedup_cell, speedup_of
 from plankwise.report.text import MODELS, count, esc, fixed, is_number, number, share, times
 from plankwise.report.verdict import tiles, verdict
 
@@ -59,6 +60,7 @@ def models(record: dict) -> str:
             "retained": _retained(name, record[name]),
             "model": name,
             "shown": shown.value(record[name]),
+            "speedup": speedup_cell(speedup_of(record, name)),
         }
         for name in there
     ]
@@ -99,7 +101,7 @@ def setup(record: dict) -> str:
     return (
         grid(
             facts("Task and data", _task_facts(record)),
-            facts("Machine and versions", _machine_facts(record.get("machine") or {})),
+            facts("Machine and versions", _machine_facts(record.get("machine") or {}) + _timing_facts(record)),
         )
         + (fold("The whole recipe", facts("Every key", flatten(record["config"]))) if record.get("config") else "")
         + _repeat(record)
@@ -139,6 +141,18 @@ def method_of(record: dict) -> str:
 def _machine_facts(machine: dict) -> list[tuple[str, str]]:
     versions = [(name, value or "not installed") for name, value in (machine.get("versions") or {}).items()]
     return [(key, str(value)) for key, value in machine.items() if key != "versions"] + versions
+
+
+def _timing_facts(record: dict) -> list[tuple[str, str]]:
+    """What the machine was doing while predictions were timed."""
+    timing = record.get("timing") or {}
+    load = " → ".join(number(timing.get(key), 2) for key in ("load_before", "load_after"))
+    if not timing:
+        return []
+    return [
+        ("threads when timed", str(timing.get("threads"))),
+        ("load when timed", f"{load} on {timing.get('cpus')} CPUs"),
+    ]
 
 
 def _repeat(record: dict) -> str:

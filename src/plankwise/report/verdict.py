@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from plankwise.record import Shown
 from plankwise.report.remarks import constant_claim, constant_remark, has_learnt, own_seconds, training_time, what_to_do
+from plankwise.report.speed import ShownSpeedup, show_speedup, speedup_of
 from plankwise.report.text import MISSING, count, duration, is_number, number, share, times
 
 LEVEL = 0.005  # ratios this near to one are called equal
@@ -30,16 +31,6 @@ def show_score(record: dict, model: dict) -> str:
     return number(shown.value(model), shown.digits)
 
 
-def speedup_of(record: dict) -> tuple[float | None, str]:
-    """Times by which the successor is faster, and at which batch size; None if it was not measured."""
-    if is_number(record.get("speedup")):
-        return record["speedup"], next(iter(record["predecessor"].get("latency") or {}), "")
-    for batch, ratio in record.get("analysis", {}).get("cost", {}).get("speedup", {}).items():
-        if is_number(ratio):
-            return ratio, batch
-    return None, ""
-
-
 def verdict(record: dict) -> str:
     """The result in one sentence; says so if the successor does not beat the truncated model, or was not timed.
 
@@ -52,8 +43,7 @@ def verdict(record: dict) -> str:
     after = record["successor"]
     first = "" if has_learnt(after) else f"The successor {constant_claim(after)}: {what_to_do('successor')}. "
     claims = [f"is {' and '.join(made)}"] if (made := [*_smaller(record), *_faster(record)]) else []
-    untimed = "" if speedup_of(record)[0] else "; its speed was not measured"
-    beside = f"{_beside_predecessor(record)}{_beside_truncated(record)}{untimed}"
+    beside = f"{_beside_predecessor(record)}{_beside_truncated(record)}{_doubt_of_speed(record)}"
     return f"{first}{'It' if first else 'The successor'} {' and '.join([*claims, _kept(record)])}{beside}."
 
 
@@ -66,14 +56,14 @@ def tiles(record: dict) -> list[Tile]:
         note = "" if has_learnt(model) else f", {constant_remark(model)}"
         return [Tile("score", show_score(record, model), f"{score_name(record)}{note}"), size, cost]
     before, after = record["predecessor"], record["successor"]
-    ratio, batch = speedup_of(record)
+    faster = speedup_of(record)
     return [
         Tile(
             "smaller",
             times(record.get("compression_ratio")),
             f"{count(before['parameters'])} → {count(after['parameters'])} parameters",
         ),
-        Tile("faster", times(ratio) if ratio else MISSING, _time_note(record, batch) if ratio else "not measured"),
+        Tile("faster", show_speedup(faster), _time_note(record, faster)),
         _kept_tile(record),
         cost,
     ]
@@ -111,8 +101,18 @@ def _smaller(record: dict) -> list[str]:
 
 
 def _faster(record: dict) -> list[str]:
-    ratio, _ = speedup_of(record)
-    return [_ratio(ratio, "faster", "slower", "as fast")] if ratio else []
+    found = speedup_of(record)
+    if found is None:
+        return []
+    told = _ratio(found.ratio, "faster", "slower", "as fast")
+    return [told if found.measured is None or found.ratio <= 1 else f"at most {told}"]
+
+
+def _doubt_of_speed(record: dict) -> str:
+    found = speedup_of(record)
+    if found is None:
+        return "; its speed was not measured"
+    return f"; speed-up {found.doubt}" if found.doubt else ""
 
 
 def _kept(record: dict) -> str:
@@ -158,14 +158,18 @@ def _doubt(record: dict, score: float, other: float) -> str:
     return f", a gap within the sampling error of {pieces:,} dev {shown.unit}" if within else ""
 
 
-def _time_note(record: dict, batch: str) -> str:
+def _time_note(record: dict, faster: ShownSpeedup | None) -> str:
+    if faster is None:
+        return "not measured"
+    batch = faster.batch
     before, after = record["predecessor"].get("latency_ms"), record["successor"].get("latency_ms")
     if not (is_number(before) and is_number(after)):
         latency = record["analysis"]["cost"].get("latency", {})
         means = [latency.get(name, {}).get(batch, {}).get("mean_ms") for name in ("predecessor", "successor")]
         before, after = means
     told = f"{number(before, 1)} → {number(after, 1)} ms"
-    return f"{told}, batch of {batch}" if batch else told
+    told = f"{told}, batch of {batch}" if batch else told
+    return f"{told}; {faster.doubt}" if faster.doubt else told
 
 
 def _steps(record: dict) -> str:

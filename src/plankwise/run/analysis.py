@@ -19,8 +19,11 @@ from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.inside import look_inside
 from plankwise.kinds import no_such
 from plankwise.record import read_record, write_record
+from plankwise.report.card import FILE as CARD
+from plankwise.report.card import make_card, write_card
 from plankwise.run.folders import CONFIG, FolderLock, read_config
 from plankwise.run.inputs import Run, read_run
+from plankwise.run.speed import enter_speed, tell_speed
 from plankwise.run.training import PREDECESSOR, SUCCESSOR, TRUNCATED
 from plankwise.runtimes import Predictor
 from plankwise.task_kinds import ErrorRequest
@@ -97,11 +100,15 @@ def analyse(folder: Path, request: AnalysisRequest, console: Console) -> dict:
         run = read_run(own, context)
         run.task.lay_out(Path(blocks), console, train=False)
         subject = Subject(record, options, paths, run)
+        card = folder / SUCCESSOR / CARD
+        unedited = card.is_file() and card.read_bytes() == make_card(record).encode("utf-8")
         for name in SECTIONS:
             if name in request.sections:
                 found = found | _SECTIONS[name](subject, request, found.get(name, {}))
         record["analysis"] = found
         write_record(folder, record)
+        if unedited:  # it shows what the record says now
+            write_card(record, card.parent)
     return record
 
 
@@ -142,15 +149,17 @@ def _cost(subject: Subject, request: AnalysisRequest, before: dict) -> dict:
     console.print(f"cost: {request.predictions} predictions a model and batch size")
     options = run.config.evaluation
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("cost", total=request.predictions * len(request.batch_sizes))
-        found = measure_cost(
+        task = bar.add_task("cost", total=None)
+        found, speed = measure_cost(
             Models(subject.paths, run.open, options.runtime, run.loader.remote_code),
             run.task.timed(),
             batch_sizes=list(request.batch_sizes),
             predictions=request.predictions,
             threads=request.threads,
-            progress=lambda: bar.advance(task),
+            progress=lambda done, expected: bar.update(task, completed=done, total=expected),
         )
+    enter_speed(subject.record, speed)
+    tell_speed(speed, console, f"use `plankwise analyse {run.folder} --only cost`")
     return {"cost": found}
 
 

@@ -9,6 +9,7 @@ from plankwise.evaluation.latency import measure_latency
 from plankwise.evaluation.size import count_parameters
 from plankwise.models.planned_config import PlannedConfig
 from plankwise.run.inputs import Run
+from plankwise.run.speed import enter_speed, tell_speed
 from plankwise.run.training import EVALUATIONS, PREDECESSOR, SUCCESSOR
 from plankwise.runtimes import Predictor
 
@@ -54,23 +55,17 @@ def time_predictions(run: Run, models: dict[str, Predictor], record: dict) -> No
     options, console = run.config.evaluation, run.context.console
     device = next(iter(models.values())).device.type
     console.print(f"latency: {options.latency_predictions} predictions a model and batch size, on {device}")
-    rounds = options.latency_predictions * len(options.latency_batch_sizes)
     with run.timed(LATENCY), Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("latency", total=rounds)
-        latency = measure_latency(
+        task = bar.add_task("latency", total=None)
+        speed = measure_latency(
             models,
             run.task.timed(),
             batch_sizes=options.latency_batch_sizes,
             predictions=options.latency_predictions,
-            progress=lambda: bar.advance(task),
+            progress=lambda done, expected: bar.update(task, completed=done, total=expected),
         )
-    for name in models:
-        record[name]["latency"] = latency[name]
-        record[name]["latency_ms"] = latency[name][str(options.latency_batch_sizes[0])]["p50_ms"]
-    if PREDECESSOR in models:
-        for name in models:
-            record[name]["speedup"] = record[PREDECESSOR]["latency_ms"] / record[name]["latency_ms"]
-        record["speedup"] = record[SUCCESSOR]["speedup"]
+    enter_speed(record, speed)
+    tell_speed(speed, console, f"use `plankwise analyse {run.folder} --only cost`")
 
 
 def memory_mb(key: str) -> float | None:
