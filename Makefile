@@ -5,7 +5,7 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench browser clean
+.PHONY: demo test check bench docs browser clean
 
 demo: .venv/ready  ## the whole job on the embedded model and data, a few minutes on two cores
 	$(BIN)/plankwise demo
@@ -31,6 +31,10 @@ browser:
 GLUE ?= $(wildcard ../shared/data/glue)
 bench: .venv/ready  ## every benchmark, under 15 minutes on two free cores; writes benchmarks/results.md
 	$(BIN)/python benchmarks/all.py $(if $(GLUE),--glue "$(GLUE)") $(if $(ENCODER),--encoder "$(ENCODER)")
+
+docs: .venv/ready  ## the site of docs/, strict: a warning or a broken link is an error; writes build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html; with search: $(BIN)/python -m http.server --directory build/site"
 
 # torch by itself first, by the exact version in constraints.txt.
 .venv/ready: pyproject.toml constraints.txt
