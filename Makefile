@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test check bench docs browser clean
 
-demo: .venv/ready  ## the whole job on the embedded model and data, a few minutes on two cores
+demo: .venv/demo  ## the whole job on the embedded model and data, a few minutes on two cores
 	$(BIN)/plankwise demo
 
 test: check browser .venv/plugin  ## what CI runs
@@ -37,9 +37,13 @@ docs: .venv/ready  ## the site of docs/, strict: a warning or a broken link is a
 	@echo "build/site/index.html; with search: $(BIN)/python -m http.server --directory build/site"
 
 # torch by itself first, by the exact version in constraints.txt.
-.venv/ready: pyproject.toml constraints.txt
+.venv/demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[demo]"
+	touch $@
+
+.venv/ready: .venv/demo
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
