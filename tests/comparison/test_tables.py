@@ -185,6 +185,14 @@ def test_a_row_that_answers_one_class_is_called_that_and_is_no_baseline(task, tm
     assert stored["cells"][2]["beyond_constant"] == DEAD
 
 
+def test_a_row_that_has_not_learnt_one_of_several_tasks_is_marked_in_their_mean(task, tmp_path):
+    tables = [tabulate(task), tabulate(dead(task, "kd"))]
+    assert "| kd | 0.9500 | 125.0%* |" in write_tables(tables, tmp_path).read_text("utf-8")
+    assert next(line for line in reversed(shown([task, dead(task, "kd")], 80)) if line.startswith("kd")).endswith(
+        "125.0%*"
+    )
+
+
 def test_rows_none_of_which_has_learnt_the_task_are_not_praised(task):
     table = tabulate(dead(task, "cut", "kd", "ours"))
     assert [row.verdict for row in table.rows[1:]] == ["answers only 'class 0'"] * 3 + ["failed"]

@@ -24,7 +24,7 @@ from plankwise.errors import ConfigError, RunError
 from plankwise.evaluation.latency import as_json, measure_latency
 from plankwise.files import write_text
 from plankwise.record import describe_machine, read_record
-from plankwise.report.remarks import MARK, WHOLE_ADVICE, has_learnt_in_most, seeds_remark
+from plankwise.report.remarks import WHOLE_ADVICE, has_learnt_in_most, seeds_remark
 from plankwise.report.speed import ShownSpeedup, read_speedup, speedup_keys, speedup_of_row
 from plankwise.run import folders
 from plankwise.run.compress import compress
@@ -304,7 +304,7 @@ def _figures(row: Setting) -> list[str]:
         "" if row.perplexity is None else f"{row.perplexity:.2f}",
         show_score(row.median),
         show_score(max(row.scores) - min(row.scores)),
-        show_share(row.retained) + ("" if row.learnt or row.retained is None else MARK),
+        show_share(row.retained, marked=not row.learnt),
         f"{row.seconds_to_best:.0f} s",
         "" if row.speedup_of_tuning is None else f"{row.speedup_of_tuning:.2f}×",
         show_count(row.parameters),

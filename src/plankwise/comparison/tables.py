@@ -239,7 +239,7 @@ def show_tables(tables: Sequence[TaskTable], console: Console) -> None:
         for column in ("macro", "retained"):
             shown.add_column(column, justify="right", no_wrap=True)
         for label, mean, share in macro_rows(tables):
-            shown.add_row(label, show_score(mean), show_share(share))
+            shown.add_row(label, show_score(mean), show_share(share, marked=label in _unlearnt(tables)))
         console.print(shown)
 
 
@@ -273,7 +273,7 @@ def _figures(row: Row, *, full: bool = False) -> list[str]:
         show_score(summary.median),
         "" if before else show_score(summary.spread),
         "" if before else show_score(summary.best),
-        show_share(summary.retained) + ("" if row.learnt or summary.retained is None else MARK),
+        show_share(summary.retained, marked=not row.learnt),
         "" if summary.seconds is None else f"{summary.seconds:.0f}",
         show_count(row.parameters),
         "" if row.latency_ms is None else f"{row.latency_ms:.2f}",
@@ -285,8 +285,14 @@ def show_score(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def show_share(value: float | None) -> str:
-    return "" if value is None else f"{value:.1%}"
+def show_share(value: float | None, *, marked: bool = False) -> str:
+    """A retained share; marked where it is not an achievement."""
+    return "" if value is None else f"{value:.1%}{MARK if marked else ''}"
+
+
+def _unlearnt(tables: Sequence[TaskTable]) -> set[str]:
+    """Labels of rows that have not learnt one of the tasks."""
+    return {row.label for table in tables for row in table.rows if not row.learnt}
 
 
 def show_count(value: int | None) -> str:
@@ -317,7 +323,8 @@ def _markdown(tables: Sequence[TaskTable]) -> str:
     if len(tables) > 1:
         lines += [f"## {_macro_title(tables)}", "", *markdown_head(["", "macro", "retained"])]
         lines += [
-            markdown_line([label, show_score(mean), show_share(share)]) for label, mean, share in macro_rows(tables)
+            markdown_line([label, show_score(mean), show_share(share, marked=label in _unlearnt(tables))])
+            for label, mean, share in macro_rows(tables)
         ]
         lines += [""]
     return "\n".join([*lines, f"{MEANING[0].upper()}{MEANING[1:]}.", ""])

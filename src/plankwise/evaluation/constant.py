@@ -16,6 +16,7 @@ import pyarrow as pa
 from scipy import stats
 from scipy.special import logsumexp
 
+from plankwise.evaluation.errors import count_pairs
 from plankwise.evaluation.exchange import COUNTED
 from plankwise.evaluation.metrics import compute, score
 from plankwise.evaluation.perplexity import SequenceLosses
@@ -26,6 +27,7 @@ ROUNDS = 2000
 SEED = 20200207  # fixed, so that the same answers give the same p
 TOLERANCE = 1e-12  # two ways of adding up the same counts differ by less
 RANKED = "roc_auc"  # reads how sure a model is, not which class it answers
+CHUNK = 1_000_000  # cells of matrices in memory at once
 STEPS = 1000  # numbers nearer to each other than this share of the labels' range are one answer
 
 
@@ -136,29 +138,38 @@ def randomisation_test(
     num_classes: int,
     rounds: int = ROUNDS,
 ) -> float:
-    """The same for any scores of confusion matrices, as a mean over dev sets; approximate, by a fixed seed."""
+    """The same for any scores of confusion matrices, as a mean over dev sets; approximate, by a fixed seed.
+
+    Examples of one class and one answer are alike, so that of each cell of the matrix a binomial number is exchanged.
+    """
     rng = np.random.default_rng(SEED)
+    tables = [count_pairs(true, answers, num_classes) for answers, true in zip(predicted, labels, strict=True)]
 
-    def scored(answers: np.ndarray, true: np.ndarray) -> float:
-        cells = np.bincount(true * num_classes + answers, minlength=num_classes**2)
-        table = cells.reshape(num_classes, num_classes).astype(np.float64)
-        return float(np.mean([_from_counts(name, table) for name in metrics]))
-
-    def difference(share: float) -> float:
+    def differences(share: float, count: int) -> np.ndarray:
         found = []
-        for answers, true in zip(predicted, labels, strict=True):
-            exchanged = rng.random(len(true)) < share
-            ours, theirs = np.where(exchanged, constant, answers), np.where(exchanged, answers, constant)
-            found.append(scored(ours, true) - scored(theirs, true))
-        return float(np.mean(found))
+        for table in tables:
+            exchanged = rng.binomial(table, share, size=(count, *table.shape))
+            kept = table - exchanged
+            ours, theirs = (_scored(metrics, *sides, constant) for sides in ((kept, exchanged), (exchanged, kept)))
+            found.append(ours - theirs)
+        return np.mean(found, axis=0)
 
-    observed = difference(0.0)
-    reached = sum(difference(0.5) >= observed - TOLERANCE for _ in range(rounds))
+    observed = differences(0.0, 1)[0]
+    at_once = max(1, CHUNK // num_classes**2)
+    counts = [min(at_once, rounds - start) for start in range(0, rounds, at_once)]
+    reached = sum(int((differences(0.5, count) >= observed - TOLERANCE).sum()) for count in counts)
     return (1 + reached) / (1 + rounds)
 
 
-def _from_counts(name: str, table: np.ndarray) -> float:
-    return float(np.trace(table) / table.sum() if name == "accuracy" else COUNTED[name](table))
+def _scored(metrics: Sequence[str], own: np.ndarray, others: np.ndarray, constant: int) -> np.ndarray:
+    """The mean of the metrics for R confusion matrices (R, C, C): the model's own answers, and others answered by the constant."""
+    tables = own.astype(np.float64)
+    tables[..., constant] += others.sum(axis=-1)
+    return np.mean([_accuracy(tables) if name == "accuracy" else COUNTED[name](tables) for name in metrics], axis=0)
+
+
+def _accuracy(tables: np.ndarray) -> np.ndarray:
+    return np.trace(tables, axis1=-2, axis2=-1) / tables.sum((-2, -1))
 
 
 def rank_test(logits: np.ndarray, labels: np.ndarray) -> float:
