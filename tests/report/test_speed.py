@@ -9,7 +9,7 @@ from plankwise.cli._tables import show_results
 from plankwise.report._cost import cost_charts
 from plankwise.report.card import make_card
 from plankwise.report.comparison import summarise_runs
-from plankwise.report.sections import models, setup
+from plankwise.report.sections import headline, models, setup
 from plankwise.report.speed import ShownSpeedup, read_speedups, speedup_of, speedup_of_row
 from plankwise.report.verdict import tiles, verdict
 
@@ -53,12 +53,14 @@ def chart(record):
 def test_headline_table_chart_card_and_terminal_show_one_value(timed):
     assert "1.9 times faster" in verdict(timed)
     assert tiles(timed)[1].value == "1.85× (1.81–1.89)"
+    assert "<strong>1.85× <small>(1.81–1.89)</small></strong>" in headline(timed)
     for shown in (models(timed), make_card(timed)):
         assert "1.85× (1.81–1.89)" in shown
         assert "1.91× (1.88–1.94)" in shown
     points, tips = chart(timed)
     assert points == {1: 1.85, 8: 1.7}
     assert tips[0] == "1.85× (1.81–1.89)"
+    assert cost_charts(timed)["speed-up"][0].title.endswith(", with its 95 % interval")
     assert "1.85× ±3%" in terminal(timed)
     assert summarise_runs([("demo", timed)])[0]["speedup"] == 1.85
     for shown in (verdict(timed), models(timed), make_card(timed), terminal(timed)):
@@ -99,6 +101,7 @@ def test_an_old_record_shows_one_figure_too_that_of_its_analysis(records):
     assert speedup_of(record) == ShownSpeedup(1.79, "1")
     assert tiles(record)[1].value == "1.79×"
     assert chart(record)[0][1] == 1.79
+    assert "interval" not in cost_charts(record)["speed-up"][0].title
     for shown in (verdict(record), models(record), make_card(record), terminal(record)):
         assert "2.59" not in shown
         assert "2.6 times" not in shown

@@ -23,9 +23,11 @@ def cost_charts(record: dict) -> Charts:
     measured = record.get("analysis", {}).get("cost", {})
     latency, throughput = _by_model(record, "mean_ms", "std_ms"), _by_model(record, "tokens_per_second")
     time, speedup = Axis("time of a batch (ms)", low=0.0), Axis("times faster", low=0.0, show=lambda v: f"{v:.3g}×")
+    speedups = _speedups(record)
+    interval = ", with its 95 % interval" if any(one.spread for one in speedups) else ""
     return {
         "latency": _by_batch("Time of a prediction, mean ± standard deviation", latency, time),
-        "speed-up": _by_batch("Speed-up over the predecessor, with its 95 % interval", _speedups(record), speedup),
+        "speed-up": _by_batch(f"Speed-up over the predecessor{interval}", speedups, speedup),
         "tokens-per-second": _by_batch("Throughput", throughput, Axis("tokens per second", low=0.0)),
         "parameters": _parameters(measured.get("parameters") or {}),
         "multiply-adds": _operations(measured.get("multiply_adds") or {}),

@@ -35,10 +35,16 @@ def headline(record: dict, level: str = "p") -> str:
     """The verdict and its figures as tiles."""
     shown = "".join(
         f'<div class="tile" data-figure="{esc(one.name)}"><span class="name">{esc(one.name)}</span>'
-        f'<strong>{esc(one.value)}</strong><span class="note">{esc(one.note)}</span></div>'
+        f'<strong>{_with_interval(one.value)}</strong><span class="note">{esc(one.note)}</span></div>'
         for one in tiles(record)
     )
     return f'<{level} class="verdict">{esc(verdict(record))}</{level}><div class="tiles">{shown}</div>'
+
+
+def _with_interval(value: str) -> str:
+    """A figure as HTML, its interval in smaller print."""
+    figure, bracket, interval = value.partition(" (")
+    return f"{esc(figure)} <small>{esc(bracket.strip() + interval)}</small>" if bracket else esc(value)
 
 
 def models(record: dict) -> str:

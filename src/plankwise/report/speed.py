@@ -21,20 +21,25 @@ class ShownSpeedup:
     measured: float | None = None  # where the multiply-adds allow no more than `ratio`
 
     @property
-    def text(self) -> str:
-        """The figure with its interval, for a page."""
+    def figure(self) -> str:
+        """The figure with its interval."""
         if self.measured is not None:
             return f"≤ {times(self.ratio)}"
         if self.interval is None:
             return times(self.ratio)
         low, high = self.interval
-        return f"{times(self.ratio)} ({low:.2f}–{high:.2f})" + ("" if self.steady else ", unsteady")
+        return f"{times(self.ratio)} ({low:.2f}–{high:.2f})"
+
+    @property
+    def text(self) -> str:
+        """The same, and whether it is unsteady, for a table."""
+        return self.figure if self.steady else f"{self.figure}, unsteady"
 
     @property
     def brief(self) -> str:
         """The same in few characters, for a terminal: the interval as a share of the figure, rounded up."""
         if self.measured is not None or self.interval is None:
-            return self.text
+            return self.figure
         low, high = self.interval
         share = max(self.ratio - low, high - self.ratio) / self.ratio
         return f"{times(self.ratio)} ±{math.ceil(100 * share)}%"
@@ -49,7 +54,7 @@ class ShownSpeedup:
 
 
 def show_speedup(found: ShownSpeedup | None) -> str:
-    """The figure with its interval, or a dash."""
+    """What a table shows: the figure with its interval, or a dash."""
     return MISSING if found is None else found.text
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from plankwise.record import Shown
 from plankwise.report.remarks import constant_claim, constant_remark, has_learnt, own_seconds, training_time, what_to_do
-from plankwise.report.speed import ShownSpeedup, show_speedup, speedup_of
+from plankwise.report.speed import ShownSpeedup, speedup_of
 from plankwise.report.text import MISSING, count, duration, is_number, number, share, times
 
 LEVEL = 0.005  # ratios this near to one are called equal
@@ -63,7 +63,7 @@ def tiles(record: dict) -> list[Tile]:
             times(record.get("compression_ratio")),
             f"{count(before['parameters'])} → {count(after['parameters'])} parameters",
         ),
-        Tile("faster", show_speedup(faster), _time_note(record, faster)),
+        Tile("faster", MISSING if faster is None else faster.figure, _time_note(record, faster)),
         _kept_tile(record),
         cost,
     ]
