@@ -93,6 +93,21 @@ def test_a_setting_that_fails_is_shown_with_its_reason(domain_run, quick, tmp_pa
     assert "domain-compressed: seed 0 failed: no model could be loaded" in text
 
 
+def test_a_setting_that_knows_one_answer_is_called_that(tmp_path):
+    figures = {"perplexity": None, "seconds_to_best": 1.0, "retained": 0.5, "speedup_of_tuning": None}
+    figures |= {"parameters": 10, "latency_ms": None, "speedup": None, "failures": {}}
+    rows = [
+        domain.Setting("plain", [0.9], **figures),
+        domain.Setting("dead", [0.5], **figures, remark="answers only 'no'", learnt=False),
+    ]
+    settings = domain.Settings("films", ("accuracy",), "run", (0,), None, rows)
+    text = domain.write_settings(settings, tmp_path).read_text("utf-8")
+    assert "| dead |  | 0.5000 | 0.0000 | 50.0%* |" in text
+    assert "- dead: answers only 'no'; train it longer" in text
+    assert "| plain |  | 0.9000 | 0.0000 | 50.0% |" in text
+    assert json.loads((tmp_path / "table.json").read_text("utf-8"))["rows"][1]["remark"] == "answers only 'no'"
+
+
 def test_a_run_with_labels_is_no_domain(recipe, tmp_path):
     record = {"task": {"name": "films", "score": ["accuracy"]}, "predecessor": {}, "successor": {}}
     (tmp_path / "record.json").write_text(json.dumps(record))

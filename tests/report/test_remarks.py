@@ -40,10 +40,11 @@ def test_one_class_and_no_proof_have_one_wording_each():
 
 
 def test_every_model_of_a_record_is_told_what_would_help_it():
-    told = remarks({"predecessor": WEAK, "successor": DEAD, "truncated": GOOD})
-    assert len(told) == 2
+    told = remarks({"predecessor": WEAK, "successor": DEAD, "truncated": DEAD, "model": GOOD})
+    assert len(told) == 3
     assert "predecessor.training.epochs" in told[0]
-    assert told[1].startswith("the successor answers only 'no': train longer (training.epochs)")
+    assert told[1].startswith("the truncated model answers only 'no': train longer (training.epochs)")
+    assert told[2].startswith("the successor answers only 'no': train longer (training.epochs)")
 
 
 def test_seeds_are_counted_and_told_together():

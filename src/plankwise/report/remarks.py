@@ -45,7 +45,7 @@ def what_to_do(name: str) -> str:
 def remarks(record: Mapping) -> list[str]:
     """A sentence for every model that is not shown to beat a constant answer, and for every guard that was ignored."""
     told = [
-        f"the {name} {constant_claim(record[name])}: {what_to_do(name)}"
+        f"the {'truncated model' if name == 'truncated' else name} {constant_claim(record[name])}: {what_to_do(name)}"
         for name in MODELS
         if name in record and not has_learnt(record[name])
     ]
