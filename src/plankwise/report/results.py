@@ -38,7 +38,9 @@ class Results:
     def as_text(self) -> str:
         """What `print` prints, without colours."""
         file = StringIO()
-        self.print(Console(file=file, width=200, markup=False, emoji=False, color_system=None))
+        # In a notebook Rich would show the table as a cell's output, instead of writing it to the file.
+        plain = Console(file=file, width=200, markup=False, emoji=False, color_system=None, force_jupyter=False)
+        self.print(plain)
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
     def as_html(self) -> str:
@@ -51,7 +53,7 @@ class Results:
 
         head = f"<thead><tr>{cells(self.columns, 'th')}</tr></thead>"
         body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
-        above = f"<p>{esc(self.above)}</p>" if self.above else ""
+        above = f"<p><strong>{esc(self.above)}</strong></p>" if self.above else ""
         below = "".join(f"<p><small>{esc(note)}</small></p>" for note in self.notes)
         return (
             f"<div>{above}<table><caption>{esc(self.title)}</caption>{head}<tbody>{body}</tbody></table>{below}</div>"
