@@ -18,11 +18,20 @@ from transformers import (
     BertForSequenceClassification,
     CLIPConfig,
     CLIPModel,
+    EncoderDecoderConfig,
+    EncoderDecoderModel,
     GPT2Config,
     GPT2LMHeadModel,
+    MarianConfig,
+    MarianMTModel,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    ResNetConfig,
+    ResNetForImageClassification,
     T5Config,
     T5ForConditionalGeneration,
 )
+from transformers.configuration_utils import PreTrainedConfig
 
 import plankwise
 from plankwise.errors import ConfigError, PlanError
@@ -36,6 +45,28 @@ MODELS = {
     "tied": lambda: BertForMaskedLM(BertConfig(**TEXT)),
     "gpt2": lambda: GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=4, n_head=2, vocab_size=20, n_positions=16)),
     "t5": lambda: T5ForConditionalGeneration(T5Config(**T5)),
+    "depth checked against a list": lambda: Qwen3ForCausalLM(
+        Qwen3Config(**TEXT, num_key_value_heads=2, head_dim=8, max_position_embeddings=16)
+    ),
+    "computed positions": lambda: MarianMTModel(
+        MarianConfig(
+            **{f"{side}_{key}": 2 for side in ("encoder", "decoder") for key in ("layers", "attention_heads")},
+            **{f"{side}_ffn_dim": 24 for side in ("encoder", "decoder")},
+            **{key: TEXT[key] for key in ("vocab_size", "bos_token_id", "eos_token_id", "pad_token_id")},
+            d_model=16,
+            max_position_embeddings=16,
+            decoder_start_token_id=0,
+            forced_eos_token_id=None,
+        )
+    ),
+    "configs inside a config": lambda: EncoderDecoderModel(
+        config=EncoderDecoderConfig.from_encoder_decoder_configs(
+            BertConfig(**TEXT), BertConfig(**TEXT, is_decoder=True, add_cross_attention=True)
+        )
+    ),
+    "stages": lambda: ResNetForImageClassification(
+        ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[2, 2], layer_type="basic")
+    ),
     "clip": lambda: CLIPModel(
         CLIPConfig(
             text_config={**TEXT, "projection_dim": 8},
@@ -92,6 +123,7 @@ def test_the_hybrid_itself_stays_what_it_was_and_its_weights_keep_their_names(na
     names = set(load_file(tmp_path / "model.safetensors"))
     assert names <= set(ship.state_dict())
     assert any(".successor." in key for key in names)
+    PreTrainedConfig.from_json_file(tmp_path / "config.json")  # what a Trainer does that resumes
 
 
 def test_config_json_has_a_model_type_the_plan_and_the_predecessors_keys(tmp_path):

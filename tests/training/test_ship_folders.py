@@ -11,6 +11,8 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
     BertForSequenceClassification,
+    CLIPConfig,
+    CLIPModel,
     DataCollatorWithPadding,
     Trainer,
     TrainingArguments,
@@ -124,6 +126,18 @@ def test_a_tokenizer_with_more_words_than_the_model_is_not_the_models(bert, tiny
     bert.resize_token_embeddings(10)
     plankwise.hybrid(bert, successors=2).collapse().save_pretrained(tmp_path / "successor")
     assert not list((tmp_path / "successor").glob("*token*"))
+
+
+def test_a_model_without_input_embeddings_is_saved_with_the_tokenizer_of_its_folder(tiny, tmp_path):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+    text = {**sizes, "vocab_size": len(tiny.words), "bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0}
+    config = CLIPConfig(text_config=text, vision_config={**sizes, "image_size": 16, "patch_size": 8})
+    CLIPModel(config).save_pretrained(tmp_path / "clip")
+    tiny.save_tokenizer(tmp_path / "clip")
+    model = CLIPModel.from_pretrained(tmp_path / "clip")
+    plankwise.hybrid(model).collapse().save_pretrained(tmp_path / "successor")
+    tokenizer = json.loads((tmp_path / "successor" / "tokenizer.json").read_text())
+    assert tokenizer["model"]["vocab"]["fine"] == tiny.words.index("fine")
 
 
 def copied(model):

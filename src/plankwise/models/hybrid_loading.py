@@ -1,11 +1,11 @@
 """The successor that a hybrid's checkpoint holds; see `hybrids` for what such a checkpoint says."""
 
 import json
+import re
 from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from torch import nn
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
 
 from plankwise.core.plan import Plan
@@ -56,11 +56,17 @@ def _read_weights(path: str) -> dict[str, torch.Tensor]:
     return {key: value for name in names for key, value in load_file(str(cached_file(path, name))).items()}
 
 
-def _fill(hybrid: nn.Module, weights: dict[str, torch.Tensor], path: str) -> None:
+def _fill(hybrid: Any, weights: dict[str, torch.Tensor], path: str) -> None:
     missing, unexpected = hybrid.load_state_dict(weights, strict=False)
     parameters = dict(hybrid.named_parameters(remove_duplicate=False))
     filled = {id(parameters[name]) for name in weights if name in parameters}
-    random = [name for name in missing if id(parameters.get(name)) not in filled]  # what is shared is saved once
+    computed = [*(hybrid._keys_to_ignore_on_save or ()), *(hybrid._keys_to_ignore_on_load_missing or ())]
+    random = [
+        name
+        for name in missing
+        if id(parameters.get(name)) not in filled  # what is shared is saved once
+        and not any(re.search(pattern, name) for pattern in computed)
+    ]
     if random or unexpected:
         raise ConfigError(
             f"{path} does not hold the weights of the hybrid that its config.json describes ({len(random)} are missing, "

@@ -6,6 +6,7 @@ from typing import Any
 from transformers.configuration_utils import PreTrainedConfig
 
 from plankwise.errors import ConfigError, PlanError
+from plankwise.models.quiet import quiet
 
 MODEL_TYPE = "plankwise"
 # A family's own class, asked for by name, would load such a checkpoint with a warning, and with random weights where a part has
@@ -73,7 +74,8 @@ class HybridConfig(PreTrainedConfig):
     def to_diff_dict(self) -> dict[str, Any]:
         """What is written to config.json."""
         data = super().to_diff_dict()
-        key = _own_key(self, data)
+        depth = self.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+        key = _refusing_key(family_config(data), data, depth)
         return {**data, key: HYBRID_REFUSAL, HYBRID_KEPT_KEY: {key: data[key]}}
 
 
@@ -107,10 +109,26 @@ def family_config(config_dict: dict[str, Any]) -> Any:
     return CONFIG_MAPPING[family]
 
 
-def _own_key(config: PreTrainedConfig, data: dict[str, Any]) -> str:
-    """A key of the family's own whose value has to be a number, the depth if there is one; else one that holds another config."""
+def _refusing_key(family: Any, data: dict[str, Any], depth: str) -> str:
+    """A key of the family's own whose value has to be a number, the depth if it can be: its class refuses words there.
+
+    A config of no family must not: some check the depth against other entries.
+    """
     common = vars(PreTrainedConfig())
-    depth = config.attribute_map.get("num_hidden_layers", "num_hidden_layers")
     numbers = [key for key, value in data.items() if type(value) is int and key not in common]
-    inner = [key for key in getattr(config, "sub_configs", {}) if key in data]
-    return depth if depth in numbers else [*numbers, *inner][0]
+    inner = [key for key in getattr(family, "sub_configs", {}) if key in data]
+    candidates = sorted([*numbers, *inner], key=lambda key: key != depth)
+    with quiet():
+        for key in candidates:
+            words = {**data, key: HYBRID_REFUSAL}
+            if _takes(PreTrainedConfig, words) and not _takes(family, words):
+                return key
+    return candidates[0]
+
+
+def _takes(kind: Any, data: dict[str, Any]) -> bool:
+    try:
+        kind(**copy.deepcopy(data))
+    except Exception:  # families have errors of their own
+        return False
+    return True

@@ -11,8 +11,8 @@ A file offers:
 
 `build` sees of the predecessor only what a span says, because a saved successor is built again where there is no predecessor:
 its structure follows from the options and the module that the family's own config would put in the slot. What it builds is
-moved to the model's device. Modules that several spans share are the same object in the list, and stay shared through saving
-and loading.
+moved to the model's device; it is run on torch's meta device too, where tensors have shapes and no values. Modules that several
+spans share are the same object in the list, and stay shared through saving and loading.
 
 `init` is any of `STARTS` or a checkpoint's folder or hub name; `donors` says for each slot whose weights it means.
 """

@@ -81,8 +81,9 @@ class ReplacingCallback(TrainerCallback):
                 "give it a function, ship.callback(score=...), or choose a schedule that is driven by the step"
             )
         found = kwargs.get("processing_class") or _collator_tokenizer(kwargs.get("train_dataloader"))
-        self.ship._hybrid_state.processing_class = found
-        if found is None and _reads_text(self.ship) and _tokenizer_of(self.ship) is None:
+        if found is not None:
+            self.ship._hybrid_state.processing_class = found
+        elif _reads_text(self.ship) and _tokenizer_of(self.ship) is None:
             logger.warning(
                 "the Trainer knows no tokenizer, so none will be saved beside the successor, which cannot be used without one; "
                 "give it Trainer(processing_class=tokenizer), or save it yourself: tokenizer.save_pretrained('successor')"
@@ -151,7 +152,8 @@ def _tokenizer_of(model: Any) -> Any:
     if not _reads_text(model) or not model.config.name_or_path:
         return None
     tokenizer = find_tokenizer(model.config.name_or_path)
-    fits = tokenizer is not None and len(tokenizer) <= model.get_input_embeddings().num_embeddings
+    words = getattr(model.config.get_text_config(), "vocab_size", None)
+    fits = tokenizer is not None and (words is None or len(tokenizer) <= words)
     return tokenizer if fits else None
 
 
