@@ -53,3 +53,11 @@ def test_a_model_that_is_not_there_is_refused_before_anything_is_written(command
     assert result.code == 2
     assert "does not exist" in result.err
     assert not (tmp_path / "tuned").exists()
+
+
+def test_without_a_model_the_recipes_own_predecessor_is_trained(command, recipe, tiny_model_folder, tmp_path):
+    keys = ["predecessor.training.max_steps=1", "evaluation.latency=false"]
+    result = command("finetune", recipe, *keys, f"run.folder={tmp_path / 'tuned'}")
+    assert result.code == 0, result.err
+    record = json.loads((tmp_path / "tuned" / "record.json").read_text())
+    assert record["config"]["predecessor"]["path"] == str(tiny_model_folder)

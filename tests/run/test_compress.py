@@ -58,6 +58,7 @@ def test_a_run_leaves_a_config_a_record_and_a_successor_that_plain_transformers_
     config, record, folder = finished
     assert {path.name for path in folder.iterdir()} == {
         "config.toml",
+        "log.txt",
         "record.json",
         "predecessor",
         "successor",

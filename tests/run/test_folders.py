@@ -101,8 +101,8 @@ def test_a_second_process_is_refused_with_the_name_of_the_first(tmp_path):
             other.acquire()
         assert f"is being written by {holder}; wait until it has ended" in str(caught.value)
     assert not (tmp_path / "run" / ".lock").exists()
-    other.acquire()
-    other.__exit__(None, None, None)
+    with other:
+        other.acquire()
 
 
 def test_a_lock_goes_with_the_process_that_held_it_however_it_ended(tmp_path):

@@ -83,7 +83,7 @@ def test_two_processes_train_the_same_successor_as_one_also_if_all_are_killed_on
     assert steps == shared_steps
     assert records[0]["successor"]["score"] == records[1]["successor"]["score"]
     names = {path.name for path in (tmp_path / "two").iterdir()}
-    assert names == {"config.toml", "record.json", "report.html", *MODELS}
+    assert names == {"config.toml", "log.txt", "record.json", "report.html", *MODELS}
     lines = (tmp_path / "printed.txt").read_text().splitlines()
     assert len([line for line in lines if line.startswith("report:")]) == 1
 

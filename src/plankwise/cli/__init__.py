@@ -21,7 +21,7 @@ from plankwise.cli._help import CommandGroup, PlainCommand
 from plankwise.context import count_processes, is_main_process, ranks_have_met
 from plankwise.errors import PlankwiseError
 from plankwise.kinds import list_kinds, load_kind
-from plankwise.training.interruption import InterruptedRunError, ignore_at_exit
+from plankwise.training.interruption import InterruptedRunError, without_tracebacks
 
 
 def build() -> typer.Typer:
@@ -68,9 +68,9 @@ def main() -> None:
     """What the console script runs."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    ignore_at_exit()
     try:
-        build()(prog_name="plankwise")
+        with without_tracebacks():
+            build()(prog_name="plankwise")
     except PlankwiseError as error:
         if is_main_process():
             print(f"plankwise: {error}{_go_on(error)}", file=sys.stderr)

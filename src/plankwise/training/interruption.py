@@ -7,6 +7,7 @@ which no library takes for a failure of its own, and which leaves `interruptible
 
 import atexit
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,6 +93,26 @@ def _note(number: int, frame: Any) -> None:
     raise _StopNow(number)
 
 
-def ignore_at_exit() -> None:
-    """Once the process ends, Ctrl-C is too late to stop anything, and would only print a traceback."""
+@contextmanager
+def without_tracebacks() -> Iterator[None]:
+    """Inside, a stop that hits a destructor, where Python prints what is raised and goes on, is sent again instead.
+
+    Once the process ends, Ctrl-C is too late to stop anything, and is ignored.
+    """
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    before = sys.unraisablehook
+
+    def send_again(dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            before(dropped)
+            return
+        number = getattr(dropped.exc_value, "number", signal.SIGINT)
+        again = threading.Timer(0.01, signal.raise_signal, [number])
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = send_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
