@@ -8,7 +8,8 @@ from rich.console import Console
 
 from plankwise.comparison.cells import GridCell
 from plankwise.comparison.grid import TaskResult
-from plankwise.comparison.tables import macro_rows, show_tables, tabulate, write_tables
+from plankwise.comparison.tables import macro_rows, show_tables, tabulate
+from plankwise.comparison.writing import write_tables
 from plankwise.config import validate_config
 from plankwise.report.remarks import ADVICE
 

@@ -8,7 +8,8 @@ from typing import Any
 from plankwise.api.given import Data
 from plankwise.api.options import Section, complete, gather, open_console
 from plankwise.comparison.grid import Variant, run_grid
-from plankwise.comparison.tables import TaskTable, plain_row, table_results, tabulate, write_tables
+from plankwise.comparison.tables import TaskTable, table_results, tabulate
+from plankwise.comparison.writing import plain_row, write_tables
 from plankwise.context import is_main_process
 from plankwise.errors import ConfigError
 from plankwise.kinds import list_kinds

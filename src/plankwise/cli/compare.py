@@ -73,7 +73,8 @@ def command(
 
     from plankwise.comparison.domain import run_settings, show_settings, write_settings
     from plankwise.comparison.grid import Variant, run_grid
-    from plankwise.comparison.tables import show_tables, tabulate, write_tables
+    from plankwise.comparison.tables import show_tables, tabulate
+    from plankwise.comparison.writing import write_tables
     from plankwise.run.log import logged
 
     console = open_console()

@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from plankwise.comparison.grid import reason
-from plankwise.comparison.tables import markdown_head, markdown_line, show_count, show_score, show_share
+from plankwise.comparison.tables import show_count, show_score, show_share
+from plankwise.comparison.writing import markdown_head, markdown_line
 from plankwise.config import RunConfig, validate_config
 from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, RunError

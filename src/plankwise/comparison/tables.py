@@ -1,11 +1,7 @@
-"""A comparison as tables: on the terminal, and as table.md, table.csv and table.json."""
+"""A comparison as tables: rows, their verdicts and notes, and how the terminal shows them."""
 
-import csv
-import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -22,8 +18,6 @@ from plankwise.comparison.statistics import (
     summarise,
 )
 from plankwise.evaluation.metrics import retained
-from plankwise.files import write_text
-from plankwise.record import describe_machine
 from plankwise.report.remarks import (
     ADVICE,
     MARK,
@@ -37,7 +31,7 @@ from plankwise.report.remarks import (
     seeds_remark,
 )
 from plankwise.report.results import Results
-from plankwise.report.speed import ShownSpeedup, read_speedup, speedup_keys
+from plankwise.report.speed import ShownSpeedup, read_speedup
 from plankwise.task_kinds import Answers
 
 WIDTH = 100
@@ -215,14 +209,14 @@ def show_tables(tables: Sequence[TaskTable], console: Console) -> None:
         console.print(table.title)
         shown = Table(box=None, pad_edge=False)
         shown.add_column("", overflow="fold")
-        columns = _columns(table.task)
+        columns = columns_of(table.task)
         for column in columns:
             shown.add_column(column, justify="right", no_wrap=True)
         if wide:
             shown.add_column("verdict")
             shown.width = WIDTH
         for row in table.rows:
-            shown.add_row(row.name, *_figures(row)[: len(columns)], *([row.verdict] if wide else []))
+            shown.add_row(row.name, *figures_of(row)[: len(columns)], *([row.verdict] if wide else []))
         console.print(shown)
         for row in table.rows:
             if not wide and row.verdict:
@@ -233,38 +227,38 @@ def show_tables(tables: Sequence[TaskTable], console: Console) -> None:
             console.print(note, soft_wrap=True)
         console.print()
     if len(tables) > 1:
-        console.print(_macro_title(tables))
+        console.print(macro_title(tables))
         shown = Table(box=None, pad_edge=False)
         shown.add_column("", overflow="fold")
         for column in ("macro", "retained"):
             shown.add_column(column, justify="right", no_wrap=True)
         for label, mean, share in macro_rows(tables):
-            shown.add_row(label, show_score(mean), show_share(share, marked=label in _unlearnt(tables)))
+            shown.add_row(label, show_score(mean), show_share(share, marked=label in unlearnt(tables)))
         console.print(shown)
 
 
 def table_results(table: TaskTable) -> Results:
     """One task's table as Python and a notebook show it."""
-    columns = _columns(table.task)
-    rows = [[row.name, *_figures(row)[: len(columns)], row.verdict] for row in table.rows]
+    columns = columns_of(table.task)
+    rows = [[row.name, *figures_of(row)[: len(columns)], row.verdict] for row in table.rows]
     failures = [f"{row.label}: {row.failure}" for row in table.rows if row.failure]
     return Results(table.title, ["", *columns, "verdict"], rows, notes=[*failures, *table.notes])
 
 
-def _macro_title(tables: Sequence[TaskTable]) -> str:
+def macro_title(tables: Sequence[TaskTable]) -> str:
     names = [table.task.task.name for table in tables]
     left_out = " without WNLI" if "glue/wnli" in names and all(name.startswith("glue/") for name in names) else ""
     return f"mean of the medians over {len(tables)} tasks{left_out}"
 
 
-def _columns(task: TaskResult) -> list[str]:
+def columns_of(task: TaskResult) -> list[str]:
     """Those of COLUMNS that were measured."""
     if task.latency_batch is None:
         return list(COLUMNS[:-2])
     return [f"ms @{task.latency_batch}" if column == "latency" else column for column in COLUMNS]
 
 
-def _figures(row: Row, *, full: bool = False) -> list[str]:
+def figures_of(row: Row, *, full: bool = False) -> list[str]:
     """A row's figures as text, in the order of COLUMNS; the interval of the speed-up in full, or as a share."""
     summary, before = row.summary, row.label == PREDECESSOR
     if summary is None:
@@ -290,7 +284,7 @@ def show_share(value: float | None, *, marked: bool = False) -> str:
     return "" if value is None else f"{value:.1%}{MARK if marked else ''}"
 
 
-def _unlearnt(tables: Sequence[TaskTable]) -> set[str]:
+def unlearnt(tables: Sequence[TaskTable]) -> set[str]:
     """Labels of rows that have not learnt one of the tasks."""
     return {row.label for table in tables for row in table.rows if not row.learnt}
 
@@ -299,112 +293,3 @@ def show_count(value: int | None) -> str:
     if value is None:
         return ""
     return f"{value / 1e6:.1f} M" if value >= 1e6 else f"{value / 1e3:.1f} k"
-
-
-def write_tables(tables: Sequence[TaskTable], folder: Path) -> Path:
-    """Writes table.md, table.csv and table.json; gives the path of the first."""
-    write_text(folder / "table.csv", _csv(tables))
-    write_text(folder / "table.json", json.dumps(_json(tables), indent=2, ensure_ascii=False))
-    write_text(folder / "table.md", _markdown(tables))
-    return folder / "table.md"
-
-
-def _markdown(tables: Sequence[TaskTable]) -> str:
-    lines = []
-    for table in tables:
-        columns = _columns(table.task)
-        lines += [f"## {_cell(table.title)}", "", *markdown_head(["", *columns, "verdict"])]
-        lines += [
-            markdown_line([row.name, *_figures(row, full=True)[: len(columns)], row.verdict]) for row in table.rows
-        ]
-        below = [f"- {_cell(row.label)}: {_cell(row.failure)}" for row in table.rows if row.failure]
-        below += [f"- {_cell(note)}" for note in table.notes]
-        lines += ["", *below, ""] if below else [""]
-    if len(tables) > 1:
-        lines += [f"## {_macro_title(tables)}", "", *markdown_head(["", "macro", "retained"])]
-        lines += [
-            markdown_line([label, show_score(mean), show_share(share, marked=label in _unlearnt(tables))])
-            for label, mean, share in macro_rows(tables)
-        ]
-        lines += [""]
-    return "\n".join([*lines, f"{MEANING[0].upper()}{MEANING[1:]}.", ""])
-
-
-def markdown_head(header: list[str]) -> list[str]:
-    return [markdown_line(header), "|" + "|".join(["---"] + ["---:"] * (len(header) - 1)) + "|"]
-
-
-def markdown_line(cells: list[str]) -> str:
-    return "| " + " | ".join(map(_cell, cells)) + " |"
-
-
-def _cell(text: str) -> str:
-    """Text that Markdown shows as it stands, on one line."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
-
-
-def _csv(tables: Sequence[TaskTable]) -> str:
-    out = io.StringIO()
-    rows = [{"task": table.task.name, **_flat(plain_row(row))} for table in tables for row in table.rows]
-    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    if len(tables) > 1:
-        for label, mean, share in macro_rows(tables):
-            writer.writerow({"task": "macro", "label": label, "median": mean, "retained": share})
-    return out.getvalue()
-
-
-def _flat(row: dict) -> dict:
-    """The same with the interval in two columns."""
-    low, high = row["speedup_interval"] or (None, None)
-    rest = {key: value for key, value in row.items() if key != "speedup_interval"}
-    return {**rest, "speedup_low": low, "speedup_high": high}
-
-
-def plain_row(row: Row) -> dict:
-    """A row's figures, unrounded."""
-    summary, comparison = row.summary, row.comparison
-    keys = ("median", "spread", "best", "retained", "seconds")
-    return {
-        "label": row.label,
-        **{key: None if summary is None else getattr(summary, key) for key in keys},
-        "parameters": row.parameters,
-        "latency_ms": row.latency_ms,
-        **speedup_keys(row.faster),
-        "difference": None if comparison is None else comparison.difference,
-        "p": None if comparison is None else comparison.p,
-        "verdict": row.verdict,
-        "own_budget": row.own_budget,
-        "failure": row.failure,
-        "remark": row.remark,
-        "learnt": row.learnt,
-        "held_back": row.held_back,
-        "rank": row.rank,
-    }
-
-
-def _json(tables: Sequence[TaskTable]) -> dict:
-    tasks = [
-        {
-            "name": table.task.name,
-            "recipe": table.task.recipe,
-            "score": list(table.task.score_names),
-            "predecessor": table.task.predecessor,
-            "baseline": table.baseline,
-            "latency_batch": table.task.latency_batch,
-            "timing": table.task.timing,
-            "rows": [plain_row(row) for row in table.rows],
-            "notes": table.notes,
-            "cells": [cell.to_json() for cell in table.task.cells],
-            "configs": {label: config.model_dump(mode="json") for label, config in table.task.configs.items()},
-        }
-        for table in tables
-    ]
-    macros = [{"label": label, "macro": mean, "retained": share} for label, mean, share in macro_rows(tables)]
-    return {
-        "tasks": tasks,
-        "macro": macros if len(tables) > 1 else None,
-        "seeds": sorted({cell.seed for table in tables for cell in table.task.cells}),
-        "machine": describe_machine(),
-    }
