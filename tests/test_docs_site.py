@@ -100,13 +100,20 @@ def test_every_key_of_every_section_is_on_the_page_of_keys(reference):
     assert not [key for key in keys if f"| `{key}` |" not in text]
 
 
-@pytest.mark.parametrize(("folder", "section"), [("tasks", "task"), ("methods", "method"), ("parts", "plan.options")])
+def part_of(text: str, title: str) -> str:
+    """What stands under one heading."""
+    parts = re.split(r"^## ", text, flags=re.MULTILINE)
+    (own,) = [part for part in parts if part.split("\n")[0] == title]
+    return own
+
+
+@pytest.mark.parametrize(("folder", "section"), [("tasks", "task"), ("methods", "method")])
 def test_every_key_of_every_kind_is_on_the_page_of_keys(folder, section, reference):
     from plankwise.kinds import load_kind
 
-    parts = re.split(r"^## ", reference.config_reference(), flags=re.MULTILINE)
+    text = reference.config_reference()
     for name in files_of(folder):
-        (own,) = [part for part in parts if part.startswith(f"[{section}] ") and f'"{name}"' in part.split("\n")[0]]
+        own = part_of(text, f'{section}.name = "{name}"')
         for key, field in load_kind(folder, name, key=folder).Options.model_fields.items():
             row = next(line for line in own.splitlines() if line.startswith(f"| `{section}.{key}` |"))
             assert " ".join((field.description or "").split()).replace("|", "\\|") in row
@@ -115,10 +122,22 @@ def test_every_key_of_every_kind_is_on_the_page_of_keys(folder, section, referen
 def test_every_schedule_is_on_the_page_of_keys_with_its_keys(reference):
     from plankwise.core.schedule import SCHEDULES, describe_schedule
 
-    parts = re.split(r"^## ", reference.config_reference(), flags=re.MULTILINE)
+    text = reference.config_reference()
     for kind, schedule in SCHEDULES.items():
-        (own,) = [part for part in parts if part.startswith(f'[method.schedule] with kind = "{kind}"')]
+        own = part_of(text, f'method.schedule.kind = "{kind}"')
         assert not [key for key in describe_schedule(schedule()) if f"`method.schedule.{key}`" not in own]
+
+
+def test_the_page_of_keys_knows_nothing_of_plug_ins_that_happen_to_be_installed(reference, monkeypatch):
+    from plankwise import kinds
+
+    listed = kinds.list_kinds
+    monkeypatch.setattr(
+        reference, "list_kinds", lambda folder: [*listed(folder), *(["layers2"] if folder == "parts" else [])]
+    )
+    monkeypatch.setattr(reference, "own_kinds", lambda folder: dict.fromkeys(files_of(folder)))
+    keys = [reference.Key("plan.part", "layers", "layers | layers2", "kind of successor")]
+    assert "| `plan.part` | layers |" in reference._table(keys)
 
 
 def test_every_command_is_on_its_page_with_its_options(reference):

@@ -91,19 +91,20 @@ def furnished(tmp_path_factory, tiny) -> Path:
     save_encoder(tiny, folder / "google-bert" / "bert-base-uncased", **SIZES)
     for settings in folder.rglob("tokenizer_config.json"):
         settings.write_text(json.dumps({**json.loads(settings.read_text("utf-8")), "model_max_length": 512}), "utf-8")
-    rows = [(text, ("negative", "positive").index(label)) for text, label in tiny.make_rows(ROWS)]
-    for name in ("train", "dev", "new"):
-        write_csv(folder / f"{name}.csv", "sentence,label", rows)
-    pairs = [(*text.rsplit(" ", 1), label) for text, label in rows]
+    drawn = [(text, ("negative", "positive").index(label)) for text, label in tiny.make_rows(2 * ROWS)]
+    rows, others = drawn[:ROWS], drawn[ROWS:]
+    for name, own in {"train": rows, "dev": others, "new": others}.items():
+        write_csv(folder / f"{name}.csv", "sentence,label", own)
+    pairs, other_pairs = ([(*text.rsplit(" ", 1), label) for text, label in own] for own in (rows, others))
     write_csv(folder / "pairs.csv", "premise,hypothesis,label", pairs)
     write_csv(folder / "numbers.csv", "first,second,similarity", [(*pair[:2], 5 * pair[2]) for pair in pairs])
     (folder / "RTE").mkdir()
-    for name in ("train", "dev", "test"):
+    for name, own in {"train": pairs, "dev": other_pairs, "test": other_pairs}.items():
         header = "index\tsentence1\tsentence2" + ("" if name == "test" else "\tlabel")
         classes = ("entailment", "not_entailment")
         lines = [
             "\t".join([str(index), first, second, *([] if name == "test" else [classes[label]])])
-            for index, (first, second, label) in enumerate(pairs)
+            for index, (first, second, label) in enumerate(own)
         ]
         (folder / "RTE" / f"{name}.tsv").write_text("\n".join([header, *lines]) + "\n", "utf-8")
     (folder / "corpus.txt").write_text("\n".join(text for text, _ in rows), "utf-8")

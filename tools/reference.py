@@ -7,27 +7,28 @@ distributions that happen to be installed are left out: the site is about plankw
 import inspect
 import json
 import typing
-from collections.abc import Iterator
-from dataclasses import fields
-from enum import StrEnum
+from collections.abc import Iterable
+from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo, OptionInfo
 
 import plankwise
-from plankwise import config
+from plankwise.analysis_options import RuleOptions
+from plankwise.config import SlotOptions
 from plankwise.core.schedule import SCHEDULES, describe_schedule
+from plankwise.keys import Key, KeyGroup, list_keys
 from plankwise.kinds import list_kinds, load_kind, summary
+from plankwise.options import allowed
 
 WORDS = {
-    str: "text", int: "whole number", float: "number", bool: "true or false", dict: "section", Path: "file or folder",
+    str: "text", int: "whole number", float: "number", bool: "true or false", Path: "file or folder",
 }  # fmt: skip
-BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
-KINDS = ("tasks", "methods", "parts")  # folders whose kinds have options
+FOLDERS = {"task": "tasks", "method": "methods", "plan": "parts"}  # whose kinds have keys of their own
+LISTED: dict[str, type[BaseModel]] = {"plan.slots": SlotOptions, "analysis.rules": RuleOptions}  # lists of sections
 
 
 def own_kinds(folder: str) -> dict[str, ModuleType]:
@@ -36,115 +37,63 @@ def own_kinds(folder: str) -> dict[str, ModuleType]:
     return {name: module for name, module in modules.items() if module.__name__.startswith("plankwise.")}
 
 
-class Row(typing.NamedTuple):
-    key: str
-    allowed: str
-    default: str
-    meaning: str
+def key_groups() -> list[KeyGroup]:
+    """Every key of a recipe, by section and kind: what `plankwise list keys` shows, and what stands inside its lists."""
+    groups = []
+    for group in list_keys():
+        section, _, kind = group.name.partition(".")
+        if kind and kind not in own_kinds(FOLDERS[section]):
+            continue
+        groups.append(group)
+        if group.name == "predecessor":
+            groups += [replace(group, title="predecessor.training") for group in list_keys("predecessor.training")]
+        groups += [_entries(key, options) for key, options in LISTED.items() if key.startswith(f"{group.name}.")]
+    return groups + [_schedule(kind) for kind in SCHEDULES]
 
 
-def config_keys() -> dict[str, list[Row]]:
-    """Every key of every section and kind, by the heading that it stands under."""
-    usual = config.RunConfig()
-    found: dict[str, list[Row]] = {}
-    for section in config.RunConfig.model_fields:
-        if section in config.DEFAULT_KINDS:
-            for name, module in own_kinds(f"{section}s").items():
-                found[f'[{section}] with name = "{name}"'] = list(_rows(module.Options, section))
-        else:
-            value = getattr(usual, section)
-            found[f"[{section}]"] = list(_rows(type(value), section, value))
-    for name, module in own_kinds("parts").items():
-        found[f'[plan.options] with part = "{name}"'] = list(_rows(module.Options, "plan.options"))
-    for kind, schedule in SCHEDULES.items():
-        rows = [
-            Row(f"method.schedule.{entry.name}", _type(entry.type), _default(entry.default), "")
-            for entry in fields(schedule)
-            if entry.metadata.get("key", True)
-        ]
-        first = Row("method.schedule.kind", _code(kind), "", str(schedule.__doc__))
-        found[f'[method.schedule] with kind = "{kind}"'] = [first, *rows]
-    return found
-
-
-def _rows(options: type[BaseModel], prefix: str, usual: BaseModel | None = None) -> Iterator[Row]:
-    for name, field in options.model_fields.items():
-        key, inner = f"{prefix}.{name}", _options_in(field.annotation)
-        value = field.get_default(call_default_factory=True) if usual is None else getattr(usual, name)
-        default = "needed" if field.is_required() else _default(value)
-        yield Row(key, _allowed(field), default, field.description or "")
-        if inner is not None:
-            listed = get_origin(field.annotation) is list or any(
-                get_origin(one) is list for one in get_args(field.annotation)
-            )
-            yield from _rows(inner, f"{key}[…]" if listed else key, value if isinstance(value, BaseModel) else None)
-
-
-def _options_in(annotation: Any) -> type[BaseModel] | None:
-    """The class of options in an annotation such as `list[SlotOptions] | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for one in get_args(annotation) if (found := _options_in(one))), None)
-
-
-def _allowed(field: FieldInfo) -> str:
-    bounds = [
-        f"{sign} {getattr(rule, name):g}"
-        for rule in field.metadata
-        for name, sign in BOUNDS.items()
-        if hasattr(rule, name)
+def _entries(path: str, options: type[BaseModel]) -> KeyGroup:
+    keys = [
+        Key(f"{path}[…].{name}", "needed" if field.is_required() else "", allowed(field), field.description or "")
+        for name, field in options.model_fields.items()
     ]
-    return " ".join(filter(None, [_type(field.annotation), ", ".join(bounds)]))
+    return KeyGroup(path, f"{path}: each entry", keys)
+
+
+def _schedule(kind: str) -> KeyGroup:
+    schedule = SCHEDULES[kind]
+    keys = [
+        Key(f"method.schedule.{one.name}", "" if one.default is None else str(one.default), _type(one.type), "")
+        for one in fields(schedule)
+        if one.metadata.get("key", True)
+    ]
+    first = Key("method.schedule.kind", "", kind, str(schedule.__doc__))
+    return KeyGroup(f"method.schedule.{kind}", f'method.schedule.kind = "{kind}"', [first, *keys])
 
 
 def _type(annotation: Any) -> str:
-    """A type in words, with every value that is allowed."""
+    """A type in words."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is typing.Annotated:
         return _type(inner[0])
-    if origin is Literal:
-        return ", ".join(_code(value) for value in inner)
     if origin in (Union, UnionType):
         return " or ".join(_type(one) for one in inner if one is not NoneType)
     if origin in (list, tuple):
         return f"list of {_type(inner[0])}"
-    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
-        return ", ".join(f"`{one}`" for one in annotation)
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return "section"
-    return WORDS.get(origin or annotation, "section" if annotation is Any else str(annotation))
+    return WORDS.get(annotation, str(annotation))
 
 
-def _default(value: Any) -> str:
-    if value is None or isinstance(value, BaseModel):
-        return ""
-    if isinstance(value, list) and any(isinstance(one, BaseModel) for one in value):
-        return f"{len(value)} rules"
-    if type(value) in SCHEDULES.values():
-        return _code(describe_schedule(value))
-    return _code(value)
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
 
 
-def _code(value: Any) -> str:
-    """A value as TOML has it."""
-    return f"`{_toml(value)}`"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _table(rows: list[Row], *, first: str = "key") -> str:
-    if not rows:
-        return "No keys.\n"
-    lines = [f"| {first} | allowed | default | meaning |", "|---|---|---|---|"]
-    return "\n".join(lines + ["| " + " | ".join(map(_cell, (f"`{row.key}`", *row[1:]))) + " |" for row in rows]) + "\n"
+def _table(keys: Iterable[Key]) -> str:
+    lines = ["| key | allowed | default | meaning |", "|---|---|---|---|"]
+    foreign = {name for folder in ("parts", "runtimes") for name in set(list_kinds(folder)) - set(own_kinds(folder))}
+    for key in keys:
+        known = " | ".join(value for value in key.allowed.split(" | ") if value not in foreign)
+        default = key.default if key.default == "needed" else _code(key.default)
+        lines.append("| " + " | ".join(map(_cell, (_code(key.path), known, default, key.meaning))) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def _cell(text: str) -> str:
@@ -153,41 +102,31 @@ def _cell(text: str) -> str:
 
 def config_reference() -> str:
     """All config keys, a table a section and kind."""
-    parts = []
-    for title, rows in config_keys().items():
-        parts.append(f"## {title}\n\n{_table(rows)}")
-        name = title.split('"')[1] if title.startswith("[method] ") else ""
-        if name:
-            parts.append(_changed(name))
-    return "\n".join(parts)
+    return "\n".join(f"## {group.title}\n\n{_table(group.keys)}\n{_note(group)}" for group in key_groups())
 
 
-def _changed(method: str) -> str:
-    """What a method sets elsewhere by default."""
-    sections = own_kinds("methods")[method].defaults({})
-    said = [f"`{section}.{key} = {_toml(value)}`" for section, keys in sections.items() for key, value in keys.items()]
-    return f"With this method, by default: {', '.join(said) or 'nothing else changes'}.\n"
+def _note(group: KeyGroup) -> str:
+    return f"{group.note[0].upper()}{group.note[1:]}.\n" if group.note else ""
 
 
 def method_options(name: str) -> str:
     """The options of one method, and the defaults that it changes elsewhere."""
-    return f"{_table(list(_rows(own_kinds('methods')[name].Options, 'method')))}\n{_changed(name)}"
+    (group,) = list_keys(f"method.{name}")
+    return f"{_table(group.keys)}\n{_note(group)}"
 
 
 def kinds(folder: str) -> str:
     """The kinds of a folder, each with its one sentence."""
-    found = own_kinds(folder)
-    return "\n".join(f"- `{name}`: {summary(module).rstrip('.')}" for name, module in found.items()) + "\n"
+    return "\n".join(f"- `{name}`: {summary(folder, name).rstrip('.')}" for name in own_kinds(folder)) + "\n"
 
 
 def schedules() -> str:
     """The schedules, each with its sentence and its keys."""
-    return (
-        "\n".join(
-            f"- `{kind}`: {cls.__doc__} Default: {_code(describe_schedule(cls()))}" for kind, cls in SCHEDULES.items()
-        )
-        + "\n"
-    )
+    return "\n".join(f"- `{kind}`: {cls.__doc__} {_code(_defaults(cls()))}" for kind, cls in SCHEDULES.items()) + "\n"
+
+
+def _defaults(schedule: Any) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in describe_schedule(schedule).items() if key != "kind")
 
 
 def command_line() -> str:

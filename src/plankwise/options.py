@@ -60,6 +60,8 @@ def _allowed(annotation: Any, metadata: list) -> str:
         metadata = [rule for one in metadata for rule in (one.metadata if isinstance(one, FieldInfo) else [one])]
     if get_origin(annotation) is Literal:
         return " | ".join(map(str, get_args(annotation)))
+    if get_origin(annotation) is dict:
+        return "section"
     if get_origin(annotation) is list:
         (inner,) = get_args(annotation)
         return f"list of {found}" if (found := _allowed(inner, [])) else "list"

@@ -92,6 +92,7 @@ def test_every_key_is_listed_with_every_value_that_is_allowed(groups):
     assert groups["predecessor"]["predecessor.finetune"].allowed == "auto | true | false"
     assert groups["training"]["training.warmup_share"].allowed == "number, at least 0 and below 1"
     assert "plateau" in groups["method.replacing"]["method.schedule"].allowed
+    assert groups["plan"]["plan.options"].allowed == "section"
     assert "spread" in groups["plan"]["plan.init"].allowed
 
 
