@@ -3,7 +3,7 @@
 Weights of linear layers as int8, quantised by torch, activations quantised as they come (dynamic quantisation); embeddings stay as
 they are. The run is one that `plankwise demo` or `plankwise compress` left.
 
-    python benchmarks/int8.py runs/demo
+    python examples/int8.py runs/demo
 """
 
 import argparse
