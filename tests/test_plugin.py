@@ -114,23 +114,30 @@ def tagged(tmp_path_factory, tiny):
 
 
 @pytest.fixture(scope="module")
-def windowed(tmp_path_factory, tiny):
+def staged(tmp_path_factory, tiny):
     """The plug-in's family, with a part, a task and a runtime of the project's own."""
     import torch
     from transformers import AutoConfig, AutoModel
 
-    folder = tmp_path_factory.mktemp("windowed")
-    sizes = {"hidden_size": WIDTH, "num_hidden_layers": BLOCKS, "num_attention_heads": 2, "intermediate_size": INNER}
+    folder = tmp_path_factory.mktemp("staged")
+    sizes = {
+        "d_model": WIDTH,
+        "block_sizes": [2, 2],
+        "num_decoder_layers": 1,
+        "n_head": 2,
+        "d_head": 16,
+        "d_inner": INNER,
+    }
     tokens = {"vocab_size": len(tiny.words), "max_position_embeddings": 66, "pad_token_id": 0, "sep_token_id": 3}
     torch.manual_seed(0)
-    config = AutoConfig.for_model(FAMILY, **sizes, **tokens, attention_window=[4, 8, 8, 4])
+    config = AutoConfig.for_model(FAMILY, **sizes, **tokens, architectures=[])
     AutoModel.from_config(config).save_pretrained(folder / "encoder")
     tiny.save_tokenizer(folder / "encoder")
     rows = [f"{text},{label}" for text, label in tiny.make_rows(48)]
     (folder / "rows.csv").write_text("\n".join(["sentence,label", *rows]), "utf-8")
     sections = {
         "task": {"name": "table", "train": str(folder / "rows.csv"), "text": "sentence", "label": "label"},
-        "plan": {"successors": 2},
+        "plan": {"successors": 1},
         "method": {"name": METHOD},
         "evaluation": {"estimate": False, "truncated": False},
     }
@@ -246,32 +253,32 @@ def test_methods_are_compared_on_the_plug_ins_kind_of_task_example_by_example(ta
 
 
 @installed
-def test_page_and_card_show_the_kinds_own_score_and_say_how_the_model_is_loaded(tagged, windowed):
+def test_page_and_card_show_the_kinds_own_score_and_say_how_the_model_is_loaded(tagged, staged):
     score = tagged.record["successor"]["score"]
     assert f"{score:.4f}" in tagged.page
     assert "of f1" in tagged.printed["report"]
     assert 'pipeline_tag: "token-classification"' in tagged.card
     assert "20 held-out texts" in tagged.card
     assert "import plankwise" in tagged.card
-    assert "import plankwise" not in windowed.card
+    assert "import plankwise" not in staged.card
 
 
 @installed
-def test_the_family_cuts_its_own_list_and_without_it_the_plan_is_refused(windowed, monkeypatch):
+def test_the_family_cuts_its_own_list_and_without_it_the_plan_is_refused(staged, monkeypatch):
     from transformers import AutoConfig, AutoModel
 
     import plankwise
 
-    config = json.loads((windowed.successor / "config.json").read_text("utf-8"))
-    assert (config["model_type"], config["num_hidden_layers"], config["attention_window"]) == (FAMILY, 2, [4, 8])
-    record = windowed.record
+    config = json.loads((staged.successor / "config.json").read_text("utf-8"))
+    assert (config["model_type"], config["block_sizes"]) == (FAMILY, [1, 1])
+    record = staged.record
     assert record["successor"]["planned"] is False
-    assert windowed.metrics["score"] == record["successor"]["score"]
-    assert {row["label"]: row["failure"] for row in windowed.table["rows"]}[METHOD] == ""
+    assert staged.metrics["score"] == record["successor"]["score"]
+    assert {row["label"]: row["failure"] for row in staged.table["rows"]}[METHOD] == ""
     monkeypatch.setattr("plankwise.kinds.entry_points", lambda group: [])
-    model = AutoModel.from_config(AutoConfig.from_pretrained(windowed.folder / "encoder"))
-    with pytest.raises(plankwise.PlankwiseError, match=rf"attention_window.*a file of its own, families/{FAMILY}\.py"):
-        plankwise.hybrid(model).collapse()
+    model = AutoModel.from_config(AutoConfig.from_pretrained(staged.folder / "encoder"))
+    with pytest.raises(plankwise.PlankwiseError, match=r"block_sizes.*add its family's file, families/ or a plug-in's"):
+        plankwise.hybrid(model)
 
 
 @installed
@@ -317,19 +324,19 @@ SENTENCE = "the film was greats and the plot is dull"
 
 
 @pytest.fixture(scope="module")
-def fresh(tagged, windowed):
+def fresh(tagged, staged):
     """What a process of its own finds, first without plankwise, then with it."""
     import torch
 
     out = tagged.folder / "found.pt"
-    paths = [tagged.successor, windowed.successor, tagged.folder / "run", SENTENCE, out]
+    paths = [tagged.successor, staged.successor, tagged.folder / "run", SENTENCE, out]
     done = subprocess.run([sys.executable, LOADER, *map(str, paths)], capture_output=True, text=True, env=os.environ)
     assert done.returncode == 0, done.stderr[-3000:]
     return torch.load(out)
 
 
 @installed
-def test_without_plankwise_a_planned_successor_is_refused_and_a_plain_one_is_loaded(fresh, windowed):
+def test_without_plankwise_a_planned_successor_is_refused_and_a_plain_one_is_loaded(fresh, staged):
     import torch
     from safetensors.torch import load_file
 
@@ -337,7 +344,7 @@ def test_without_plankwise_a_planned_successor_is_refused_and_a_plain_one_is_loa
         assert "model type `plankwise`" in fresh["refusals"][name], fresh["refusals"][name]
         assert "does not recognize this architecture" in fresh["refusals"][name]
     assert "import plankwise and load it by plankwise.load or an Auto class" in fresh["refusals"]["class"]
-    saved = load_file(windowed.successor / "model.safetensors")
+    saved = load_file(staged.successor / "model.safetensors")
     assert all(torch.equal(value, fresh["plain"]["state"][name]) for name, value in saved.items())
     assert saved.keys() == fresh["plain"]["state"].keys()
 

@@ -21,7 +21,10 @@ def make(config):
 
 
 def config_of(name):
-    return AutoConfig.for_model(next(known for known in CONFIG_MAPPING if known.replace("-", "_") == name))
+    # No architectures are not None: where a family has several models, transformers looks for one of them there.
+    return AutoConfig.for_model(
+        next(known for known in CONFIG_MAPPING if known.replace("-", "_") == name), architectures=[]
+    )
 
 
 def refusal_of(work):

@@ -3,8 +3,11 @@
 import pytest
 import torch
 from transformers import (
+    BeitForImageClassification,
     CLIPConfig,
     CLIPModel,
+    Dinov2Config,
+    Dinov2ForImageClassification,
     LongformerConfig,
     LongformerForSequenceClassification,
     ResNetConfig,
@@ -15,6 +18,7 @@ from transformers import (
 
 import plankwise
 import plankwise.families
+from plankwise.errors import PlanError
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 24}
 TOKENS = torch.tensor([[3, 5, 14, 2], [3, 9, 15, 2]])
@@ -93,6 +97,24 @@ def test_each_stack_of_clip_has_its_own_depth(no_families):
     assert (config.text_config.num_hidden_layers, config.vision_config.num_hidden_layers) == (2, 1)
 
 
-def test_longformers_windows_are_those_of_the_blocks_that_stay(no_families):
+@pytest.mark.parametrize("kind", [Dinov2ForImageClassification, BeitForImageClassification])
+def test_a_backbone_goes_on_giving_its_last_layers_states(kind, no_families, tmp_path):
+    sizes = {"image_size": 16, "patch_size": 8}
+    ship = plankwise.hybrid(kind(kind.config_class(**SMALL, **sizes))).eval()
+    successor = ship.collapse()
+    assert successor.config.out_indices == [2]
+    successor.save_pretrained(tmp_path)
+    with torch.no_grad():
+        found = kind.from_pretrained(tmp_path)(PIXELS).logits
+        torch.testing.assert_close(found, ship(PIXELS).logits)
+
+
+def test_one_that_gives_several_layers_states_is_refused_before_training(no_families):
+    config = Dinov2Config(**SMALL, image_size=16, patch_size=8, out_indices=[2, 4])
+    with pytest.raises(PlanError, match=r"a shortened dinov2 cannot be made from its config \(out_"):
+        plankwise.hybrid(Dinov2ForImageClassification(config))
+
+
+def test_windows_by_layer_are_those_of_the_blocks_that_stay(no_families):
     assert plankwise.hybrid(longformer()).collapse().config.attention_window == [8, 16]
     assert plankwise.hybrid(longformer(), spans=[[1, 2, 3]]).collapse().config.attention_window == [8, 4]

@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-tags, windows, whole_run, sentence, out = sys.argv[1:]
+tags, plain, whole_run, sentence, out = sys.argv[1:]
 sys.modules["plankwise"] = None  # importing it fails from here on
 import transformers
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification, pipeline
@@ -37,7 +37,7 @@ def look(model, path):
     return {"state": model.state_dict(), "logits": logits, "words": words, "class": type(model).__name__}
 
 
-found["plain"] = look(AutoModelForSequenceClassification.from_pretrained(windows), windows)
+found["plain"] = look(AutoModelForSequenceClassification.from_pretrained(plain), plain)
 del sys.modules["plankwise"]
 import plankwise
 

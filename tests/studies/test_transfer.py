@@ -12,7 +12,7 @@ NAMES = ("tiny", "other")
 
 
 def load(folder):
-    return Loader().model(str(folder), AutoModelForSequenceClassification)
+    return Loader().model(str(folder), AutoModelForSequenceClassification, new_head=True)
 
 
 def test_a_body_has_no_head_even_if_the_model_had_one(tiny_classifier_folder, request_for):

@@ -3,7 +3,8 @@
 A family's file is named after its `config.model_type` (with `_` for `-`) and may offer:
 
     check(model)                    refuses with a PlanError that says why
-    shorten(config, path, kept)     config entries of its own, once the chain at `path` keeps the blocks at the indices `kept`
+    shorten(config, path, kept)     writes config entries of its own, once the chain at `path` keeps the blocks at the indices
+                                    `kept`; gives True if that is all there is to write, and the general rule does not apply
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from plankwise.core.chain import Chain
 
-# Words in the names of config entries that list something for each layer: layer_types, Longformer's attention_window, …
+# Words in the names of config entries that list something for each layer: layer_types, attention_window, …
 BY_LAYER = ("layer", "window", "pattern", "indexer_types", "intermediate_size")
 
 
@@ -76,9 +77,8 @@ def shortened(model: nn.Module, kept: dict[str, list[int]]) -> Any:
     config: Any = copy.deepcopy(model.config)
     family = family_of(model)
     for path, indices in kept.items():
-        if family is not None and hasattr(family, "shorten"):
-            family.shorten(config, path, indices)
-        _shorten(_owner(model, config, path), path, indices)
+        if family is None or not hasattr(family, "shorten") or not family.shorten(config, path, indices):
+            _shorten(_owner(model, config, path), path, indices)
     return config
 
 
@@ -126,6 +126,11 @@ def _shorten(config: Any, path: str, kept: list[int]) -> None:
         if any(word in name for word in BY_LAYER) and isinstance(value, list | tuple) and len(value) == before:
             setattr(config, name, [value[index] for index in kept])
     setattr(config, key, len(kept))
+    if getattr(config, "out_indices", None) == [
+        before
+    ]:  # a backbone that gives its last layer's states: it goes on doing so
+        config.stage_names = config.stage_names[: len(kept) + 1]
+        config.set_output_features_output_indices(None, None)
 
 
 def _stage_of(config: Any, path: str) -> int | None:

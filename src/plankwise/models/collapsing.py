@@ -1,6 +1,7 @@
 """A collapsed successor made anew, as `from_pretrained` makes it: by its family's config if that describes it, else by its plan."""
 
 import dataclasses
+import tempfile
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from plankwise.errors import PlanError
 from plankwise.families import shortened
 from plankwise.models import planned
 from plankwise.models.hybrids import outermost_models
+from plankwise.models.quiet import quiet
 
 # What rebuilding is there to set right, and what is for training alone.
 BY_PLACE = ("layer_idx", "layer_id", "layer_index", "layer_number", "training", "p", "drop_prob", "layerdrop")
@@ -118,6 +120,12 @@ def _check_settings(model: nn.Module, successor: nn.Module, inside: tuple[str, .
 
 def _from_config(kind: Any, config: Any) -> Any:
     try:
+        with (
+            quiet(),
+            tempfile.TemporaryDirectory() as folder,
+        ):  # what is made again from entries that were not shortened is found
+            config.save_pretrained(folder)
+            type(config).from_pretrained(folder)
         with torch.random.fork_rng():
             return kind(config)
     except Exception as error:  # families check by assertions, by errors of their own, or by an index that is not there

@@ -98,9 +98,9 @@ def try_plan(model: nn.Module, plan: Plan, *, init: str, seed: int) -> nn.Module
     """The successor without any training, made on a copy: what does not fit is found before training begins.
 
     Raises:
-        PlanError: a part cannot be built.
+        PlanError: a part cannot be built, or the successor cannot be taken out.
     """
-    return take_out(assemble(copy.deepcopy(model), plan, build_successors(model, plan, init=init, seed=seed)))
+    return _try_out(model, plan, build_successors(model, plan, init=init, seed=seed), {})
 
 
 def assemble(model: nn.Module, plan: Plan, successors: list[nn.Module]) -> Hybrid:
@@ -131,22 +131,25 @@ def check_collapse(model: nn.Module, plan: Plan, successors: list[nn.Module]) ->
     """
     try:
         with torch.device("meta"):
-            take_out(assemble(*_copied(model, plan, successors, _without_values(model, successors))))
+            _try_out(model, plan, successors, _without_values(model, successors))
     except Exception:
-        try:
-            take_out(assemble(*_copied(model, plan, successors, {})))
-        except PlankwiseError:
-            raise
-        except Exception as error:
-            raise PlanError(
-                f"the successor could not be taken out of a {type(model).__name__} after training ({_reason(error)}); make the "
-                "model one that copy.deepcopy copies, or, if transformers cannot make a shorter one, add a file to families/"
-            ) from error
+        _try_out(model, plan, successors, {})
 
 
-def _copied(model: nn.Module, plan: Plan, successors: list[nn.Module], memo: dict) -> tuple:
-    copied, others = copy.deepcopy((model, successors), memo)
-    return copied, plan, others
+def _try_out(model: nn.Module, plan: Plan, successors: list[nn.Module], memo: dict[int, Any]) -> nn.Module:
+    """The successor of copies of the model and the successors; `memo` says what of them is not copied."""
+    try:
+        copied, others = copy.deepcopy((model, successors), memo)
+        return take_out(assemble(copied, plan, others))
+    except PlankwiseError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+        raise PlanError(
+            f"the successor could not be taken out of a {type(model).__name__} after training ({type(error).__name__}: {reason}); "
+            "make the model one that copy.deepcopy copies, or, if its config describes no shorter one, add its family's file, "
+            "families/ or a plug-in's"
+        ) from error
 
 
 def _without_values(model: nn.Module, successors: list[nn.Module]) -> dict[int, Any]:
@@ -158,10 +161,6 @@ def _without_values(model: nn.Module, successors: list[nn.Module]) -> dict[int, 
         for buffer in module.buffers():
             memo[id(buffer)] = buffer.to("meta")
     return memo
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no reason given'}"
 
 
 def reassemble(predecessor: nn.Module, successor: nn.Module, plan: Plan) -> Hybrid:
