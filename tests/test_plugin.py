@@ -120,17 +120,11 @@ def staged(tmp_path_factory, tiny):
     from transformers import AutoConfig, AutoModel
 
     folder = tmp_path_factory.mktemp("staged")
-    sizes = {
-        "d_model": WIDTH,
-        "block_sizes": [2, 2],
-        "num_decoder_layers": 1,
-        "n_head": 2,
-        "d_head": 16,
-        "d_inner": INNER,
-    }
+    sizes = {"d_model": WIDTH, "n_head": 2, "d_head": 16, "d_inner": INNER}
+    depths = {"block_sizes": [2, 2], "num_decoder_layers": 1}
     tokens = {"vocab_size": len(tiny.words), "max_position_embeddings": 66, "pad_token_id": 0, "sep_token_id": 3}
     torch.manual_seed(0)
-    config = AutoConfig.for_model(FAMILY, **sizes, **tokens, architectures=[])
+    config = AutoConfig.for_model(FAMILY, **sizes, **depths, **tokens, architectures=[])
     AutoModel.from_config(config).save_pretrained(folder / "encoder")
     tiny.save_tokenizer(folder / "encoder")
     rows = [f"{text},{label}" for text, label in tiny.make_rows(48)]
