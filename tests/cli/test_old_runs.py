@@ -28,11 +28,28 @@ def age(folder):
     record["floor"] = {**record.pop("truncated"), "path": str(folder / "floor")}
     record["stages"]["floor"] = {**record["stages"].pop("truncated"), "name": "floor"}
     record["task"] = {key: value for key, value in record["task"].items() if key not in NEWER_TASK}
-    del record["processes"], record["seconds_by"], record["ignored_guards"]
+    for key in (
+        "processes",
+        "seconds_by",
+        "ignored_guards",
+        "speedups",
+        "speedup_interval",
+        "speedup_steady",
+        "timing",
+    ):
+        del record[key]
     for stage in record["stages"].values():
         del stage["held_back"]
     for name in ("predecessor", "floor", "successor"):
-        for key in ("device", "runtime", "beyond_constant", "held_back"):
+        for key in (
+            "device",
+            "runtime",
+            "beyond_constant",
+            "held_back",
+            "speedup_interval",
+            "speedup_steady",
+            "multiply_adds",
+        ):
             record[name].pop(key, None)
     for slot in record["plan"]:
         slot.pop("options", None)

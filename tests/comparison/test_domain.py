@@ -9,6 +9,7 @@ from rich.console import Console
 from plankwise.comparison import domain
 from plankwise.config import load_config, load_data
 from plankwise.errors import ConfigError
+from plankwise.report.speed import speedup_keys
 from plankwise.run.compress import compress
 
 QUIET = Console(quiet=True)
@@ -95,7 +96,7 @@ def test_a_setting_that_fails_is_shown_with_its_reason(domain_run, quick, tmp_pa
 
 def test_a_setting_that_knows_one_answer_is_called_that(tmp_path):
     figures = {"perplexity": None, "seconds_to_best": 1.0, "retained": 0.5, "speedup_of_tuning": None}
-    figures |= {"parameters": 10, "latency_ms": None, "speedup": None, "failures": {}}
+    figures |= {"parameters": 10, "latency_ms": None, "failures": {}, **speedup_keys(None)}
     rows = [
         domain.Setting("plain", [0.9], **figures),
         domain.Setting("dead", [0.5], **figures, remark="answers only 'no'", learnt=False),

@@ -8,7 +8,7 @@ from rich.console import Console
 from plankwise.cli._tables import show_results
 from plankwise.report._cost import cost_charts
 from plankwise.report.card import make_card
-from plankwise.report.comparison import summarise_runs
+from plankwise.report.runs import summarise_runs
 from plankwise.report.sections import headline, models, setup
 from plankwise.report.speed import ShownSpeedup, read_speedups, speedup_of, speedup_of_row
 from plankwise.report.verdict import tiles, verdict
