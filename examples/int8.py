@@ -58,7 +58,7 @@ def _num_bytes(value: Any) -> int:
 
 def main(folder: Path) -> None:
     config = read_config(folder)
-    console = Console(markup=False)
+    console = Console(markup=False, width=110)
     run = read_run(_with_model(config, folder / "successor"), open_context(console, folder, config.run.seed))
     predictors: dict[str, Predictor] = {}
     for name in ("predecessor", "truncated", "successor"):
