@@ -1,7 +1,7 @@
 """A collapsed successor made anew, as `from_pretrained` makes it: by its family's config if that describes it, else by its plan."""
 
 import dataclasses
-import tempfile
+import json
 from typing import Any
 
 import torch
@@ -121,11 +121,9 @@ def _check_settings(model: nn.Module, successor: nn.Module, inside: tuple[str, .
 def _from_config(kind: Any, config: Any) -> Any:
     try:
         with (
-            quiet(),
-            tempfile.TemporaryDirectory() as folder,
-        ):  # what is made again from entries that were not shortened is found
-            config.save_pretrained(folder)
-            type(config).from_pretrained(folder)
+            quiet()
+        ):  # read back as from config.json: finds entries that a family makes again from others, not shortened
+            type(config).from_dict(json.loads(config.to_json_string()))
         with torch.random.fork_rng():
             return kind(config)
     except Exception as error:  # families check by assertions, by errors of their own, or by an index that is not there
