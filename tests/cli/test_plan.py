@@ -48,3 +48,9 @@ def test_a_plan_that_does_not_fit_is_refused_in_one_sentence(command, recipe):
     result = command("plan", recipe, "plan.successors=3")
     assert result.code == 2
     assert "4 blocks (bert.encoder.layer) do not divide into 3 equal spans; choose 1, 2 or 4" in result.err
+
+
+def test_a_plan_that_makes_nothing_smaller_says_so(recipe, command):
+    told = "nothing gets smaller: give fewer plan.successors"
+    assert told in " ".join(command("plan", recipe, "plan.successors=4").out.split())
+    assert told not in " ".join(command("plan", recipe, "plan.successors=2").out.split())

@@ -125,6 +125,11 @@ def read_inputs(config: RunConfig, context: Context) -> Inputs:
     predecessor = _find_predecessor(run)
     assert predecessor.model is not None
     plan = check_plan(config, predecessor.model)
+    if all(len(slot.span) == 1 and slot.part == "layers" for slot in plan.slots):
+        context.console.print(
+            "every successor stands for one block of its own kind, so nothing gets smaller: give fewer plan.successors",
+            soft_wrap=True,
+        )
     check_length(config.training.max_length, predecessor.model, run.tokenizer, predecessor.path)
     return Inputs(run, predecessor, plan)
 
