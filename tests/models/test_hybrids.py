@@ -35,6 +35,7 @@ from transformers.configuration_utils import PreTrainedConfig
 
 import plankwise
 from plankwise.errors import ConfigError, PlanError
+from plankwise.models.loading import Loader
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 24}
 TEXT = {**SMALL, "vocab_size": 20, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
@@ -228,6 +229,13 @@ def test_commands_refuse_a_hybrids_folder(
     assert found.code == 2, found.out + found.err
     assert ("they are a hybrid's, saved while it was trained" if before else "is a checkpoint of a hybrid") in found.err
     assert found.err.count("\n") == 1
+
+
+def test_a_hybrids_folder_without_a_tokenizer_is_called_that_too(tmp_path, tiny_classifier_folder):
+    model = AutoModelForSequenceClassification.from_pretrained(tiny_classifier_folder)
+    plankwise.hybrid(model, successors=2).save_pretrained(tmp_path / "checkpoint")
+    with pytest.raises(plankwise.PlankwiseError, match="is a checkpoint of a hybrid in training"):
+        Loader().tokenizer(str(tmp_path / "checkpoint"))
 
 
 def test_the_successor_of_a_checkpoint_is_saved_with_the_checkpoints_tokenizer(tmp_path, tiny_classifier_folder):

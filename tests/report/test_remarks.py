@@ -100,7 +100,7 @@ def test_a_run_that_kept_nothing_learnt_is_not_the_one_that_keeps_the_most(recor
     shown = show_runs(runs)
     assert ">99.0%*<" in shown
     assert "dead answers only &#x27;no&#x27;." in shown
-    assert "none of them is shown to have kept anything" in runs_verdict(summarise_runs(runs[:1]))
+    assert "is not shown to have kept anything that was learnt." in runs_verdict(summarise_runs(runs[:1]))
 
 
 def test_the_seconds_of_several_runs_are_of_their_successors(records):

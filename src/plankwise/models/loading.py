@@ -55,8 +55,12 @@ class Loader:
         Raises:
             ConfigError: nothing can be loaded from there, or a tokenizer that knows no words.
         """
-        with explained(path):
-            tokenizer = AutoTokenizer.from_pretrained(resolve(path), trust_remote_code=self.remote_code)
+        try:
+            with explained(path):
+                tokenizer = AutoTokenizer.from_pretrained(resolve(path), trust_remote_code=self.remote_code)
+        except ConfigError:
+            self.config(path)  # a hybrid's checkpoint is called that, whether or not it has a tokenizer
+            raise
         if not knows_words(tokenizer):
             raise ConfigError(
                 f"{path} has no tokenizer: no vocabulary was found beside the model; "

@@ -12,6 +12,7 @@ from plankwise.report._html import Column, TableCell, judged, paragraph, section
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, BarChart, Bars
 from plankwise.report.ranking import ALPHA, lead_by_seeds, lead_by_test, listed
+from plankwise.report.remarks import MARK
 from plankwise.report.speed import speedup_cell, speedup_of_row
 from plankwise.report.text import count, fixed, is_number, number, share, signed, times
 
@@ -102,12 +103,12 @@ def _task(task: dict, *, alone: bool) -> str:
 def _ranked(task: dict) -> list[_Ranked]:
     """The rows of a comparison; the predecessor, which all are measured by, does not compete."""
     rows = task["rows"]
-    places = [index for index, row in enumerate(rows) if row["label"] != PREDECESSOR and has_learnt(row)]
+    places = [index for index, row in enumerate(rows) if row["label"] != PREDECESSOR and _has_learnt(row)]
     leaders = {places[index] for index in lead_by_test([rows[index] for index in places])}
     return [_Ranked(str(row["label"]), row.get("median"), [], index in leaders) for index, row in enumerate(rows)]
 
 
-def has_learnt(row: dict) -> bool:
+def _has_learnt(row: dict) -> bool:
     """Whether the row is shown to know more than one answer; tables of earlier versions do not say."""
     return bool(row.get("learnt", True))
 
@@ -117,7 +118,7 @@ def _marked(rows: list[dict], ranked: list[_Ranked]) -> list[dict]:
     found = []
     for row, one in zip(rows, ranked, strict=True):
         kept = row.get("retained")
-        star = "" if has_learnt(row) or not is_number(kept) else "*"
+        star = "" if _has_learnt(row) or not is_number(kept) else MARK
         cells = {
             "median": TableCell(number(one.median), one.median, one.leads),
             "retained": TableCell(share(kept) + star, kept),
@@ -219,7 +220,7 @@ def _arms(task: dict) -> list[_Ranked]:
 
 def _rank_by_seeds(rows: list[dict], key: str, middles: list[float | None], scores: list[list[float]]) -> list[_Ranked]:
     """Rows that nothing was tested on; those that are not shown to have learnt the task do not lead."""
-    competing = [middle if has_learnt(row) else None for row, middle in zip(rows, middles, strict=True)]
+    competing = [middle if _has_learnt(row) else None for row, middle in zip(rows, middles, strict=True)]
     leaders = lead_by_seeds(scores, competing)
     return [_Ranked(str(row[key]), middles[index], scores[index], index in leaders) for index, row in enumerate(rows)]
 

@@ -115,8 +115,11 @@ def runs_verdict(rows: list[Row]) -> str:
     known = [row for row in rows if is_number(row[key]) and row["learnt"]]
     if not known:
         measured = any(is_number(row[key]) for row in rows)
+        if len(rows) == 1:
+            told = "is not shown to have kept anything that was learnt" if measured else "does not say what was kept"
+            return f"{rows[0]['name']} {told}."
         what = "is shown to have kept anything that was learnt" if measured else "says what was kept"
-        return f"{len(rows)} run{'s' if len(rows) > 1 else ''}; none of them {what}."
+        return f"{len(rows)} runs; none of them {what}."
     best = [known[index] for index in (_best_scores(known) if rows[0]["lower"] else _most_kept(known))]
     best.sort(key=lambda row: row[key], reverse=not rows[0]["lower"])
     figures = list(dict.fromkeys(show(row[key]) for row in (best[0], best[-1])))
