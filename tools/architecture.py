@@ -28,6 +28,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("parts",),
     ("keys",),
     ("models",),
+    ("solving",),
     ("data",),
     ("runtimes",),
     ("evaluation",),

@@ -111,8 +111,19 @@ class FittingOptions(Options):
         0.33, gt=0, lt=1, description="of the training steps, spent on fitting before the method starts"
     )
     learning_rate: float = Field(1e-3, gt=0, description="peak learning rate while fitting")
-    start: str = Field("lower", description="weights that fitting starts from: any other init")
+    start: str = Field("lower", description="weights that fitting starts from: any other init, solved too")
     texts: str | None = Field(None, description="text file with more texts to fit on, one a line; no labels are needed")
+
+
+class SolvingOptions(Options):
+    tokens: int = Field(
+        30_000,
+        ge=1,
+        description="of the texts that successors are solved on; give four times the width of the widest map",
+    )
+    texts: str | None = Field(
+        None, description="text file to solve on instead of the training texts, one a line; no labels are needed"
+    )
 
 
 class PlanOptions(Options):
@@ -130,11 +141,14 @@ class PlanOptions(Options):
     options: dict[str, Any] = Field({}, description="of the part; see `plankwise list parts`")
     init: str = Field(
         "auto",
-        description="weights to start from: first, lower, upper, spread, mean, random, a checkpoint's folder, or fitted; "
+        description="weights to start from: first, lower, upper, spread, mean, random, a checkpoint's folder, solved or fitted; "
         "auto: lower, and for replacing fitted where a successor stands for three blocks or more",
     )
     fitting: FittingOptions = Field(
         FittingOptions(), description="with init = 'fitted' or 'auto': each successor learns its span"
+    )
+    solving: SolvingOptions = Field(
+        SolvingOptions(), description="with init = 'solved' or 'auto': each successor is solved by least squares"
     )
 
     @model_validator(mode="after")
@@ -164,8 +178,14 @@ class PlanOptions(Options):
 
     @property
     def start(self) -> str:
-        """What the successors' weights are before any training."""
-        return self.fitting.start if self.init in ("fitted", "auto") else self.init
+        """Whose weights the successors have before any are computed."""
+        given = self.fitting.start if self.init in ("fitted", "auto") else self.init
+        return "lower" if given == "solved" else given
+
+    @property
+    def solves(self) -> bool:
+        """Whether the successors are to be solved, whatever the method."""
+        return self.init == "solved" or (self.init == "fitted" and self.fitting.start == "solved")
 
 
 class EvaluationOptions(Options):

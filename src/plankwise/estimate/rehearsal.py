@@ -5,6 +5,8 @@ will do, and no method describes its cost a second time. A step that is tried ou
 with its own mask and a learning rate of 0.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +18,11 @@ from plankwise.estimate.steps import FewSteps
 from plankwise.estimate.timing import Timing
 from plankwise.estimate.work import Weights, padded_tokens, spread
 from plankwise.training.callbacks import BestKeeper, ProgressShower
-from plankwise.training.stage import Stage, StageResult
+from plankwise.training.stage import Computed, Stage, StageResult
 from plankwise.training.targets import BATCH_SIZE, Read, Targets, compute_targets
 from plankwise.training.trainer import StageTrainer
+
+TRIED_TOKENS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +50,21 @@ class RehearsedStage(Stage):
             self.estimate.memory[self.name] = few.memory(self.predecessor)
             self.estimate.evaluated += self.num_evaluations * Weights(trainer.model.eval()).forward()
         return StageResult(self.name, steps, steps, seconds, seconds, best_step=steps, best_score=0.0)
+
+    def compute(self, work: Callable[[int], Computed], amount: int) -> Computed | None:
+        """A little of it, twice: what does not grow with the amount is told from what does."""
+        if self.estimate is None:
+            return None
+        amounts, seconds, found = [min(amount, TRIED_TOKENS * times) for times in (1, 2)], [], None
+        for some in amounts:
+            started = time.monotonic()
+            found = work(some)
+            seconds.append(time.monotonic() - started)
+        grown = max(0.0, seconds[1] - seconds[0]) / max(1, amounts[1] - amounts[0])
+        self.estimate.phases[self.name] = Phase(seconds[1] + grown * (amount - amounts[1]))
+        if found is not None:
+            self.estimate.memory[self.name] = found.memory
+        return found
 
     def targets(self, model: nn.Module, read: Read) -> Targets:
         """Targets of the right shapes, all of them those of the longest text."""

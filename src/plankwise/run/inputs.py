@@ -149,10 +149,11 @@ def check_plan(config: RunConfig, predecessor: nn.Module) -> Plan:
 
     Raises:
         PlanError: it does not fit.
-        DataError: the texts to fit the successors on cannot be read.
+        DataError: the texts to fit or solve the successors on cannot be read.
     """
-    if config.plan.fitting.texts is not None:
-        read_texts(config.plan.fitting.texts)
+    for key, path in {"fitting": config.plan.fitting.texts, "solving": config.plan.solving.texts}.items():
+        if path is not None:
+            read_texts(path, f"plan.{key}.texts")
     plan = make_plan(predecessor, config.plan)
     try_plan(predecessor, plan, init=config.plan.start, seed=config.run.seed)
     return plan

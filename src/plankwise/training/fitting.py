@@ -26,6 +26,7 @@ from plankwise.core.slot import Pair, Replaceable
 from plankwise.data.batch import sorted_batches, without_labels
 from plankwise.data.encode import Encoded, encode
 from plankwise.errors import DataError
+from plankwise.solving.tokens import mask_name
 from plankwise.training.callbacks import Show
 from plankwise.training.ship import launch
 from plankwise.training.stage import Stage, StageResult
@@ -93,12 +94,6 @@ def fit(predecessor: nn.Module, plan: Plan, successors: list[nn.Module], stage: 
         return Fit(result, len(stage.train.lengths), before, errors())
 
 
-def mask_name(model: nn.Module, path: str) -> str:
-    """The input that says which of the states at a path are padding: a decoder's are not the encoder's."""
-    two_sides = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-    return "decoder_attention_mask" if two_sides and "decoder" in path.split(".") else "attention_mask"
-
-
 def _all_squares(
     slots: list[Replaceable], masks: list[str], inputs: Any
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -140,7 +135,7 @@ def measure_squares(
     return missed, moved
 
 
-def read_texts(path: str) -> list[str]:
+def read_texts(path: str, key: str = "plan.fitting.texts") -> list[str]:
     """The texts of a text file, one a line; empty lines are left out.
 
     Raises:
@@ -150,11 +145,11 @@ def read_texts(path: str) -> list[str]:
         lines = Path(path).expanduser().read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"plan.fitting.texts is {path}, which cannot be read ({error}); give a utf-8 text file with one text a line"
+            f"{key} is {path}, which cannot be read ({error}); give a utf-8 text file with one text a line"
         ) from None
     texts = [line.strip() for line in lines if line.strip()]
     if not texts:
-        raise DataError(f"plan.fitting.texts is {path}, which has no texts; give a file with one text a line")
+        raise DataError(f"{key} is {path}, which has no texts; give a file with one text a line")
     return texts
 
 

@@ -4,14 +4,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
 from torch import nn
 
 from plankwise.config import PlanOptions
 from plankwise.core.plan import Plan
-from plankwise.data.encode import Encoded
+from plankwise.data.batch import without_labels
+from plankwise.data.encode import Encoded, encode
 from plankwise.errors import ConfigError
 from plankwise.models.plans import build_successors
 from plankwise.training.fitting import Fit, add_texts, fit, read_texts
+from plankwise.training.solved import Solved, solve_start
 from plankwise.training.stage import Stage, StageResult
 
 WIDE = 3  # blocks a successor, from which on fitting first has paid; see EXPERIMENTS.md
@@ -52,16 +55,28 @@ class Job:
     held_out: Encoded
     stage: Callable[[str], Stage]
 
-    def start(self, *, fit_wide: bool = False) -> "Start":
-        """The successors as the plan says they start; if they are to be fitted, that is done here.
+    def start(self, *, fit_wide: bool = False, solve: bool = False) -> "Start":
+        """The successors as the plan says they start; if they are to be solved or fitted, that is done here.
 
-        `fit_wide`: the method gains by it where spans are wide, so that init = "auto" means `fitted` there.
+        `fit_wide`: the method gains by it where spans are wide, so that init = "auto" means `fitted` there. `solve`: the method
+        is nothing without it.
         """
-        successors = build_successors(self.predecessor, self.plan, init=self.options.start, seed=self.seed)
+        solved = self._solve() if solve or self.options.solves else None
+        successors = solved.successors if solved else self._build(self.options.start)
         chosen = fit_wide and self.options.init == "auto" and self._is_wide and self.stage("fitting").num_steps > 1
-        if self.options.init != "fitted" and not chosen:
-            return Start(self, successors)
-        return Start(self, successors, self._fit(successors))
+        fitted = self._fit(successors) if self.options.init == "fitted" or chosen else None
+        return Start(self, successors, fitted, solved)
+
+    def _build(self, init: str) -> list[nn.Module]:
+        return build_successors(self.predecessor, self.plan, init=init, seed=self.seed)
+
+    def _solve(self) -> Solved:
+        options, stage = self.options.solving, self.stage("solving")
+        texts = without_labels(stage.train)
+        if options.texts is not None:
+            given = pa.table({"text": read_texts(options.texts, "plan.solving.texts")})
+            texts = encode(given, stage.tokenizer, self.max_length)
+        return solve_start(replace(stage, train=texts), self.predecessor, self.plan, self._build, options.tokens)
 
     @property
     def _is_wide(self) -> bool:
@@ -86,11 +101,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Start:
-    """Successors ready for a method, and what fitting them has left of the budget."""
+    """Successors ready for a method, and what computing them has left of the budget."""
 
     job: Job
     successors: list[nn.Module]
     fit: Fit | None = None
+    solved: Solved | None = None
 
     def stage(self, name: str) -> Stage:
         """One stage with all that is left of the budget."""
@@ -120,10 +136,14 @@ class Start:
     ) -> Outcome:
         """What the method gives back; `init`: where the successors really started, if not as the plan says."""
         stages = {result.name: result for result in results}
-        notes["init"] = init or (self.job.options.start if self.fit is None else "fitted")
+        computed = "fitted" if self.fit else "solved" if self.solved else None
+        notes["init"] = init or computed or self.job.options.start
         if self.fit is not None:
             stages = {"fitting": self.fit.stage, **stages}
             notes["fitting"] = self.fit.to_json()
+        if self.solved is not None:
+            stages = {"solving": self.solved.stage, **stages}
+            notes["solving"] = self.solved.notes
         return Outcome(successor, self.job.plan, stages, skipped_steps, notes)
 
 

@@ -28,7 +28,7 @@ from plankwise.parts import OWN, STARTS
 
 logger = logging.getLogger(__name__)
 
-FITTED = "fitted"
+COMPUTED = ("fitted", "solved")  # starts that texts are needed for
 
 HYBRID_SCORE = "hybrid_score"  # in a log history: what the hybrid, run at its rate, scored after so many steps
 
@@ -226,10 +226,10 @@ def _check_arguments(successors: Any, schedule: Any, init: Any, unfreeze: Any) -
             f"schedule is {schedule!r}, which is not a schedule; give one of plankwise's, for example "
             "schedule=plankwise.Linear(start=0.3, full_at=0.5)"
         )
-    if init == FITTED:
+    if init in COMPUTED:
         raise ConfigError(
-            "init is 'fitted', for which successors are trained on texts first, and hybrid() is given none; use a recipe with "
-            f"plan.init = 'fitted' and `plankwise compress`, or choose {', '.join(STARTS)} here"
+            f"init is {init!r}, for which successors are computed from texts first, and hybrid() is given none; use a recipe with "
+            f"plan.init = {init!r} and `plankwise compress`, or choose {', '.join(STARTS)} here"
         )
     if unfreeze not in get_args(Unfreeze):
         raise ConfigError(f"unfreeze is {unfreeze!r}; choose one of {', '.join(get_args(Unfreeze))}")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from torch import nn
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
@@ -29,6 +29,16 @@ from plankwise.training.first_token import first_token_only
 from plankwise.training.interruption import InterruptedRunError, requested, stopping_after_a_step
 from plankwise.training.targets import Read, Targets, compute_targets
 from plankwise.training.trainer import Score, StageTrainer
+
+
+class HasMemory(Protocol):
+    """What says how many bytes it took to compute, by what they are for."""
+
+    @property
+    def memory(self) -> dict[str, int]: ...
+
+
+Computed = TypeVar("Computed", bound=HasMemory)
 
 
 @dataclass(frozen=True)
@@ -216,6 +226,10 @@ class Stage:
     def targets(self, model: nn.Module, read: Read) -> Targets:
         """What `read` takes from the model's outputs on the training examples, each run once."""
         return compute_targets(model, self.train, self.tokenizer, read, self.folder, self.context)
+
+    def compute(self, work: Callable[[int], Computed], amount: int) -> Computed | None:
+        """What `work` gives for an amount of texts or tokens; a rehearsal does a little of it, or none."""
+        return work(amount)
 
     def arguments(self) -> TrainingArguments:
         """What `transformers.Trainer` is told."""

@@ -1,0 +1,236 @@
+"""Time to quality: what each way to a successor keeps, by the seconds of one core that it takes.
+
+A *row* is a task, a cut, a method, a start, a budget of steps and a number of labels. Its learning rate is searched on seed 0, among
+the same rates for every row, by one half of dev; the other half of dev reports, for three seeds. No checkpoint is chosen: a run is
+scored once, when its steps are done. Each cell is one file; a cell that is there is not computed again, and several processes may
+work on one folder.
+
+    python evidence/cells.py FOLDER --predecessors FOLDER --glue FOLDER --germeval FOLDER --part untrained --part half-30
+
+PREDECESSORS holds one folder a task with the model that `plankwise finetune` left; `evidence/README.md` has the commands. Start it
+once a core, each with OMP_NUM_THREADS=1: seconds are those of the processor, so that other work on the machine does not count.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from plankwise.config import validate_config
+from plankwise.evaluation.held_back import HALVES
+from plankwise.files import write_text
+from plankwise.models.plans import make_plan, try_plan
+from plankwise.models.saving import save
+from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs
+from plankwise.run.training import train
+from plankwise.runtimes.torch import TorchPredictor
+
+RATES = (5e-5, 1.5e-4, 4e-4)
+SEEDS = (0, 1, 2)
+MOST_LABELS = 4000
+BATCH_SIZE = 32
+TASKS = ("reviews", "sst2", "cola", "germeval")
+
+
+@dataclass(frozen=True)
+class Row:
+    task: str
+    successors: int
+    method: str
+    start: str  # copies, fitted or solved
+    steps: int
+    labels: int = MOST_LABELS
+
+    @property
+    def name(self) -> str:
+        return f"{self.task}-{self.successors}-{self.method}-{self.start}-{self.steps}-{self.labels}"
+
+
+def untrained() -> Iterator[Row]:
+    """Copies and solved successors as they are."""
+    for depth, task, start in itertools.product((3, 1, 2), TASKS, ("solved", "copies")):
+        yield Row(task, depth, "none", start, 0)
+
+
+def half(steps: int) -> Iterator[Row]:
+    """6 layers to 3: distillation and replacing, from copies and from solved successors."""
+    for task, start, method in itertools.product(TASKS, ("solved", "copies"), ("kd", "replacing")):
+        yield Row(task, 3, method, start, steps)
+
+
+def deep() -> Iterator[Row]:
+    """6 layers to 2 and to 1."""
+    rows = (("kd", "copies"), ("kd", "solved"), ("replacing", "fitted"), ("replacing", "solved"))
+    for depth, task, (method, start) in itertools.product((1, 2), TASKS, rows):
+        yield Row(task, depth, method, start, 120)
+
+
+def few() -> Iterator[Row]:
+    """6 layers to 3 with 300 labels; solved successors are solved on all texts, which need no labels."""
+    for task, method, start in itertools.product(TASKS, ("kd", "replacing"), ("copies", "solved")):
+        yield Row(task, 3, method, start, 60, 300)
+
+
+def twelve() -> Iterator[Row]:
+    """12 layers to 6, 4 and 3, untrained, one seed."""
+    for depth, task, start in itertools.product((6, 3, 4), ("gte-sst2", "gte-cola"), ("solved", "copies")):
+        yield Row(task, depth, "none", start, 0)
+
+
+PARTS = {
+    "untrained": untrained,
+    "half-30": lambda: half(30),
+    "half-120": lambda: half(120),
+    "deep": deep,
+    "few": few,
+    "twelve": twelve,
+}
+
+
+class Cells:
+    """The cells of a folder."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.folder: Path = arguments.folder
+        self.predecessors: Path = arguments.predecessors
+        self.sources = {
+            "reviews": {"name": "reviews", "dev_limit": 1500},
+            "sst2": {"name": "glue", "subset": "sst2", "folder": str(arguments.glue / "SST-2")},
+            "cola": {"name": "glue", "subset": "cola", "folder": str(arguments.glue / "CoLA")},
+            "germeval": {"name": "germeval", "folder": str(arguments.germeval)},
+        }
+        self.ready: dict[tuple[str, int], ReadyPredecessor] = {}
+        self.evaluating = 0.0  # seconds of the processor
+        self.console = Console(quiet=True)
+
+    def data(self, row: Row, seed: int, rate: float = RATES[0]) -> dict[str, Any]:
+        """A cell as a config."""
+        labels = min(row.labels, row.steps * BATCH_SIZE or MOST_LABELS)
+        starts = {"copies": "lower", "fitted": "fitted", "solved": str(self.solved(row, seed))}
+        return {
+            "run": {"folder": str(self.folder / "work" / f"{row.name}-{rate}-{seed}"), "seed": seed, "data_seed": 0},
+            "predecessor": {"path": str(self.predecessors / row.task / "model"), "finetune": False},
+            "task": {**self.sources[row.task.split("-")[-1]], "train_limit": labels},
+            "plan": {"successors": row.successors, "init": starts[row.start]},
+            "method": {"name": "solve" if row.method == "none" else row.method},
+            "training": {
+                "max_steps": max(1, row.steps),
+                "evaluate_every": max(1, row.steps),
+                "learning_rate": rate,
+                "batch_size": BATCH_SIZE,
+                "max_length": 64,
+            },
+            "evaluation": {"latency": False, "estimate": False, "truncated": False},
+        }
+
+    def solved(self, row: Row, seed: int) -> Path:
+        return self.folder / "solved" / f"{row.task}-{row.successors}-{seed}"
+
+    def predecessor(self, row: Row) -> ReadyPredecessor:
+        config = validate_config(self.data(replace(row, start="copies"), 0))
+        key = row.task, config.task.train_limit
+        if key not in self.ready:
+            self.ready.clear()
+            ready = make_predecessor(open_inputs(config, self.console))
+            task: Any = ready.run.task
+            scoring = task.score_in_training
+
+            def timed(predictor: Any) -> dict[str, float]:
+                started = time.process_time()
+                found = scoring(predictor)
+                self.evaluating += time.process_time() - started
+                return found
+
+            task.score_in_training = timed
+            self.ready[key] = ready
+        return self.ready[key]
+
+    def score(self, row: Row, model: Any) -> dict[str, float]:
+        return self.predecessor(row).run.task.score_in_training(TorchPredictor(model))
+
+    def compute(self, row: Row, seed: int, rate: float = RATES[0]) -> dict[str, Any]:
+        """The cell, from its file if it is there."""
+        file = self.folder / f"{row.name}-{rate}-{seed}.json"
+        if file.exists():
+            return json.loads(file.read_text("utf-8"))
+        ready, config = self.predecessor(row), validate_config(self.data(row, seed, rate))
+        if row.method == "none" and row.start == "copies":
+            config = validate_config({**self.data(row, seed), "method": {"name": "finetune"}})
+        model = ready.load()
+        plan = make_plan(model, config.plan)
+        self.evaluating, started = 0.0, time.process_time()
+        if row.method == "none" and row.start == "copies":
+            successor, seconds, notes = try_plan(model, plan, init="lower", seed=seed), 0.0, {}
+        else:
+            outcome = train(ready.at(config), plan, model)
+            successor, notes = outcome.successor, outcome.notes.get("solving", {})
+            seconds = time.process_time() - started - self.evaluating
+        scores = self.score(row, successor)
+        if row.method == "none" and row.start == "solved":
+            save(successor, self.solved(row, seed), ready.run.tokenizer)
+        cell = {**asdict(row), "seed": seed, "rate": rate, "seconds": seconds, "solving": notes, **_scores(scores)}
+        write_text(file, json.dumps(cell))
+        print(file.name, f"{cell['report']:.4f}", f"{seconds:.1f} s", flush=True)
+        return cell
+
+    def compute_row(self, row: Row) -> None:
+        """All cells of a row: the rates on seed 0, then the best of them on the other seeds."""
+        reference = self.folder / f"{row.task}-predecessor.json"
+        if not reference.exists():
+            ready = self.predecessor(row)
+            write_text(reference, json.dumps(_scores(self.score(row, ready.load()))))
+        rates = RATES if row.steps else RATES[:1]
+        found = {rate: self.compute(row, SEEDS[0], rate) for rate in rates}
+        best = max(rates, key=lambda rate: found[rate]["choose"])
+        drawn = row.steps > 0 or (row.start == "solved" and not row.task.startswith("gte"))
+        for seed in SEEDS[1:] if drawn else ():
+            self.compute(row, seed, best)
+
+    def waits(self, row: Row) -> bool:
+        """Whether the successors that a row starts from are still to be solved."""
+        return row.start == "solved" and row.steps > 0 and not all(self.solved(row, seed).exists() for seed in SEEDS)
+
+
+def _scores(found: dict[str, float]) -> dict[str, float]:
+    return {"choose": found[HALVES[0]], "report": found[HALVES[1]], "score": found["score"]}
+
+
+def claim(folder: Path, row: Row) -> bool:
+    """Takes a row for this process; one that another process has taken, or finished, is left."""
+    try:
+        os.close(os.open(folder / f"{row.name}.claim", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    for name in ("predecessors", "glue", "germeval"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--part", action="append", choices=PARTS, required=True)
+    parser.add_argument("--again", action="store_true", help="take claimed rows too: their process was stopped")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    cells = Cells(arguments)
+    left = [row for part in arguments.part for row in PARTS[part]()]
+    while left:
+        for row in list(left):
+            if cells.waits(row):
+                continue
+            left.remove(row)
+            if arguments.again or claim(arguments.folder, row):
+                cells.compute_row(row)
+        time.sleep(5 if left else 0)
+
+
+if __name__ == "__main__":
+    main()

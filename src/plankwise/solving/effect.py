@@ -1,0 +1,68 @@
+"""The end effect: how far a hybrid's answers are from its predecessor's, on held-out texts and without labels.
+
+Of answers that are classes or words, the divergence KL(predecessor || hybrid) in nats, a text or token; of any others, the squared
+distance over the square of the predecessor's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from plankwise.core.hybrid import Hybrid
+from plankwise.solving.bench import Inputs
+
+MOST_NUMBERS = 1 << 24  # of the predecessor's answers that are kept
+
+
+class EndEffect:
+    """Held-out batches with the predecessor's answers."""
+
+    def __init__(self, hybrid: Hybrid, batches: list[Inputs]) -> None:
+        self.hybrid = hybrid
+        self.batches = batches
+        with hybrid.masked(False):
+            first, _ = find_answer(hybrid(**batches[0]))
+            self.every = max(1, math.ceil(first.numel() * len(batches) / MOST_NUMBERS))
+            self.answers = [self._run(inputs) for inputs in batches]
+
+    def measure(self, mask: list[bool]) -> float:
+        """The effect of the slots that are replaced."""
+        missed = total = 0.0
+        with self.hybrid.masked(mask):
+            for inputs, (expected, are_logits) in zip(self.batches, self.answers, strict=True):
+                found, _ = self._run(inputs)
+                if are_logits:
+                    divergence = functional.kl_div(found, expected, reduction="sum", log_target=True)
+                    missed, total = missed + float(divergence), total + len(found)
+                else:
+                    missed, total = (
+                        missed + float((found - expected).square().sum()),
+                        total + float(expected.square().sum()),
+                    )
+        return missed / max(total, torch.finfo(torch.float32).tiny)
+
+    def _run(self, inputs: Inputs) -> tuple[torch.Tensor, bool]:
+        """One row an answer; of logits, their log-softmax."""
+        answer, are_logits = find_answer(self.hybrid(**inputs))
+        mask = inputs.get("attention_mask")
+        if mask is not None and answer.dim() > 2 and answer.shape[:2] == mask.shape:
+            rows = answer[mask.bool()]
+        else:
+            rows = answer.reshape(-1, answer.shape[-1]) if answer.dim() > 1 else answer[:, None]
+        rows = rows[:: self.every].float()
+        return (rows.log_softmax(-1), True) if are_logits else (rows, False)
+
+
+def find_answer(output: Any) -> tuple[torch.Tensor, bool]:
+    """What a model answers, and whether that is logits of several classes or words."""
+    if isinstance(output, torch.Tensor):
+        return output, False
+    logits = output.get("logits") if hasattr(output, "get") else None
+    if isinstance(logits, torch.Tensor):
+        return logits, logits.shape[-1] > 1
+    values = output.values() if hasattr(output, "values") else output
+    return next(value for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()), False
