@@ -1,9 +1,9 @@
 """Time to quality: what each way to a successor keeps, by the seconds of one core that it takes.
 
-A *row* is a task, a cut, a method, a start, a budget of steps and a number of labels. Its learning rate is searched on seed 0, among
-the same rates for every row, by one half of dev; the other half of dev reports, for three seeds. No checkpoint is chosen: a run is
-scored once, when its steps are done. Each cell is one file; a cell that is there is not computed again, and several processes may
-work on one folder.
+A *row* is a task, a cut, a method, a start, a budget of steps and a number of labels. Its learning rate is searched on seed 0,
+among the same rates for every row, by one half of dev; the other half of dev reports, for three seeds. No checkpoint is chosen: a
+run is scored once, when its steps are done. Each cell is one file; a cell that is there is not computed again, and several
+processes may work on one folder.
 
     python evidence/cells.py FOLDER --predecessors FOLDER --glue FOLDER --germeval FOLDER --part untrained --part half-30
 

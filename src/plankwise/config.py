@@ -13,9 +13,11 @@ import tomli_w
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from plankwise.analysis_options import AnalysisOptions
+from plankwise.efforts import Effort, lay_under, read_duration
 from plankwise.errors import ConfigError
 from plankwise.kinds import list_kinds, load_kind, no_such
 from plankwise.options import Options, validate
+from plankwise.start_options import FittingOptions, SolvingOptions
 
 Tracker = Literal[
     "tensorboard", "mlflow", "wandb", "trackio", "comet_ml", "clearml", "neptune", "codecarbon", "dvclive", "swanlab",
@@ -37,6 +39,22 @@ class RunOptions(Options):
     folder: str = Field("", description="where the run is written; runs/NAME when empty")
     seed: int = Field(0, ge=0, description="seeds data order, the dev split, dropout and the masks")
     data_seed: int | None = Field(None, ge=0, description="seeds the dev split and subsets alone; run.seed if absent")
+    effort: Effort | None = Field(
+        None,
+        description="sets other keys together: seconds (solved, not trained), minutes (solved, then a short training), hours "
+        "(a search of plan, method and learning rate, several seeds)",
+    )
+    within: str | None = Field(
+        None,
+        description="how long the run may take, for example 20min; says how many steps there are, and the effort if absent",
+    )
+
+    @field_validator("within")
+    @classmethod
+    def _is_a_time(cls, value: str | None) -> str | None:
+        if value is not None:
+            read_duration(value)
+        return value
 
     @model_validator(mode="before")
     @classmethod
@@ -103,26 +121,6 @@ class SlotOptions(Options):
     part: str | None = Field(None, description="kind of successor; plan.part if absent")
     options: dict[str, Any] | None = Field(
         None, description="of its part; plan.options if absent and the part is plan.part"
-    )
-
-
-class FittingOptions(Options):
-    share: float = Field(
-        0.33, gt=0, lt=1, description="of the training steps, spent on fitting before the method starts"
-    )
-    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate while fitting")
-    start: str = Field("lower", description="weights that fitting starts from: any other init, solved too")
-    texts: str | None = Field(None, description="text file with more texts to fit on, one a line; no labels are needed")
-
-
-class SolvingOptions(Options):
-    tokens: int = Field(
-        30_000,
-        ge=1,
-        description="of the texts that successors are solved on; give four times the width of the widest map",
-    )
-    texts: str | None = Field(
-        None, description="text file to solve on instead of the training texts, one a line; no labels are needed"
     )
 
 
@@ -210,6 +208,10 @@ class EvaluationOptions(Options):
         ge=1,
         description="timed predictions per model and batch size; up to four times as many if the speed-up is unsteady",
     )
+    choose_on: Literal["dev", "train"] = Field(
+        "dev",
+        description="what chooses a stage's best weights: dev, or a tenth of the training examples, kept out of training",
+    )
     batch_size: int = Field(64, ge=1, description="examples per forward pass when scoring")
     ignore_guards: list[Guard] = Field(
         [],
@@ -238,7 +240,9 @@ class RunConfig(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in_the_methods_defaults(cls, data: dict) -> dict:
+    def _fill_in_the_defaults(cls, data: dict) -> dict:
+        """What the run's effort sets, then what the method sets, where nothing is said otherwise."""
+        data = lay_under(data)
         method = data.get("method", {})
         try:
             module = load_kind("methods", _kind_name(method, DEFAULT_KINDS["method"]), key="method.name")

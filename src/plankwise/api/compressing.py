@@ -82,6 +82,8 @@ def compress(
     predecessor: Section | None = None,
     analysis: Section | None = None,
     run: Section | None = None,
+    effort: str | None = None,
+    within: str | None = None,
     quiet: bool = False,
 ) -> Compressed:
     """Compresses a model, from raw data to a measured successor in the run's folder; a call that was stopped goes on when repeated.
@@ -94,11 +96,14 @@ def compress(
             pandas frames, `datasets.Dataset`, lists of dicts, or lists of (text, label) pairs.
         recipe: A TOML file.
         tokenizer: The model's, if the model is given in memory.
+        effort: "seconds" (solved, not trained), "minutes" (solved, then a short training) or "hours" (a search); `run.effort`.
+        within: How long it may take, such as "20min"; `run.within`.
         quiet: Prints nothing.
 
     Raises:
         PlankwiseError: Anything that you can fix; in one sentence.
     """
+    asked = {"effort": effort, "within": within}
     sections = {
         "plan": plan,
         "method": method,
@@ -106,7 +111,7 @@ def compress(
         "evaluation": evaluation,
         "predecessor": predecessor,
         "analysis": analysis,
-        "run": run,
+        "run": {**(run or {}), **{key: value for key, value in asked.items() if value is not None}} or None,
     }
     data = gather(recipe, model, task, sections)
     config = validate_config(complete(data, model, tokenizer, folder_of(data)))

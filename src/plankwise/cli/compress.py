@@ -2,6 +2,7 @@
 
 Example: plankwise compress recipes/reviews.toml plan.successors=2 method.schedule.start=0.1
 
+With --effort seconds nothing is trained; minutes trains a little; hours searches for the best plan, method and learning rate.
 A run that was stopped goes on when the same command is given again.
 """
 
@@ -27,13 +28,20 @@ def command(
             metavar="[KEY=VALUE]...", help="keys to set otherwise than the recipe does", autocompletion=complete_keys
         ),
     ] = None,
+    effort: Annotated[
+        str | None, typer.Option(help="how much to do: seconds, minutes or hours; the same as run.effort=…")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option(help="how long it may take, for example 20min; the same as run.within=…")
+    ] = None,
 ) -> None:
     from plankwise.cli._console import give, open_console
     from plankwise.cli._tables import show_results
     from plankwise.config import load_config
     from plankwise.context import is_main_process
 
-    config = load_config(recipe, overrides or [])
+    asked = {"run.effort": effort, "run.within": within}
+    config = load_config(recipe, [*(overrides or []), *(f"{key}={value}" for key, value in asked.items() if value)])
 
     from plankwise.report.page import write_report
     from plankwise.run.compress import compress

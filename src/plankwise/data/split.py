@@ -14,6 +14,8 @@ from plankwise.data.mapped import pick
 from plankwise.data.source import Source, TaskOptions
 from plankwise.errors import DataError
 
+KEPT_OUT_SHARE, MOST_KEPT_OUT = 0.1, 2000
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -154,6 +156,18 @@ def prepare(source: Source, options: TaskOptions, *, seed: int) -> Prepared:
         given = f"task.train_limit = {options.train_limit} and task.dev_share = {options.dev_share}"
         _check_two_classes(train.labels, source.labels, f" under {given}; use more of the examples")
     return Prepared(train.pick(), {name: rows.pick() for name, rows in chosen.items()}, dropped, overlap)
+
+
+def keep_out(prepared: Prepared, source: Source, seed: int) -> tuple[Prepared, pa.Table]:
+    """The same with fewer training examples, and those that were taken out of them: a tenth, MOST_KEPT_OUT at most.
+
+    Raises:
+        DataError: there are too few.
+    """
+    labels = prepared.train["label"].to_numpy()
+    share = min(KEPT_OUT_SHARE, MOST_KEPT_OUT / len(labels))
+    taken = split(labels, share, stratified=source.kind == "classes", seed=seed + 1, names=source.labels)
+    return replace(prepared, train=pick(prepared.train, ~taken)), pick(prepared.train, taken)
 
 
 def _reasons(dropped: Dropped) -> str:

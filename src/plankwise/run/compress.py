@@ -12,12 +12,15 @@ from rich.console import Console
 
 from plankwise.config import RunConfig
 from plankwise.context import Context, open_context
+from plankwise.efforts import HOURS
 from plankwise.record import describe_machine, read_record, write_record
 from plankwise.report.card import write_card
+from plankwise.run.effort import fit_steps
 from plankwise.run.estimating import compare_with_outcome, find_estimate
 from plankwise.run.folders import FolderLock, claimed, is_finished
 from plankwise.run.inputs import Inputs, Run, read_inputs
 from plankwise.run.measuring import measure, memory_mb
+from plankwise.run.searching import Search
 from plankwise.run.training import (
     PREDECESSOR,
     SUCCESSOR,
@@ -50,14 +53,20 @@ def _compress(config: RunConfig, context: Context, lock: FolderLock) -> dict:
     run, plan, predecessor = inputs.run, inputs.plan, inputs.predecessor
     begin(inputs, lock)
     made_head = not predecessor.has_head
-    estimate = find_estimate(inputs) if config.evaluation.estimate else None
+    estimate = find_estimate(inputs) if config.evaluation.estimate or config.run.within else None
+    run, effort = fit_steps(run, estimate)
 
     stages = make_ready(predecessor)
     seconds_by = {PREDECESSOR: sum(stage.seconds for stage in stages.values())} if stages else {}
     held_back = {PREDECESSOR: list(stages.values())[-1].held_back} if stages else {}
-    outcome = train(run, plan, predecessor.take())
+    if effort is not None and config.run.effort == HOURS:
+        found = Search(run, predecessor.take).find()
+        outcome, seconds_by[SUCCESSOR] = found.outcome, found.seconds
+        effort |= found.notes
+    else:
+        outcome = train(run, plan, predecessor.take())
+        seconds_by[SUCCESSOR] = outcome.seconds
     stages |= outcome.stages
-    seconds_by[SUCCESSOR] = outcome.seconds
     held_back[SUCCESSOR] = outcome.stage.held_back
     paths = {PREDECESSOR: predecessor.path, SUCCESSOR: str(run.save(outcome.successor, SUCCESSOR))}
     if has_truncated(config):
@@ -81,6 +90,7 @@ def _compress(config: RunConfig, context: Context, lock: FolderLock) -> dict:
             "ignored_guards": predecessor.ignored_guards,
             "plan": outcome.plan.to_json(),
             "made_head": made_head,
+            "effort": effort,
             **outcome.notes,
             **describe(run, stages),
         }

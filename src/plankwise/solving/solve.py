@@ -27,7 +27,8 @@ from plankwise.solving.ridge import Ridge
 from plankwise.solving.tokens import Places, find_places, mask_name
 
 ALL, LAST = "upper", "lower"  # the candidates, by the start of their weights
-SAMPLE = -1  # the number of the batch that modules are tried out on
+SAMPLES = 16  # texts that modules are tried out on
+SAMPLE = -1  # the number of their batch
 HELD_OUT_EVERY = 8  # one batch in so many chooses the ridge's strength
 Build = Callable[[str], list[nn.Module]]  # the successors of a plan, by the start of their weights
 
@@ -87,9 +88,10 @@ def solve(
     started = time.monotonic()
     successors = {start: build(start) for start in (ALL, LAST)}
     hybrid = assemble(copy.deepcopy(model), plan, list(successors[LAST]))
-    bench = Bench(hybrid, held_out[0], folder)
+    sample = {name: value[:SAMPLES] for name, value in held_out[len(held_out) // 2].items()}
+    bench = Bench(hybrid, sample, folder)
     effect = EndEffect(hybrid, held_out)
-    places = find_places(bench, held_out)
+    places = find_places(bench, sample)
     held = [
         *model.parameters(),
         *hybrid.parameters(),
@@ -100,7 +102,7 @@ def solve(
     )
     for number, slot in enumerate(plan.slots):
         candidates = _find_candidates(
-            bench, number, {start: some[number] for start, some in successors.items()}, held_out[0]
+            bench, number, {start: some[number] for start, some in successors.items()}, sample
         )
         sums = _solve_slot(bench, number, candidates, batches, places[number])
         solution.memory["sums"] = max(solution.memory["sums"], sums)

@@ -47,9 +47,8 @@ def edges(mask: torch.Tensor) -> tuple[Any, Any]:
     return (rows, first), (rows, last)
 
 
-def find_places(bench: Bench, batches: list[Inputs]) -> list[Places]:
+def find_places(bench: Bench, inputs: Inputs) -> list[Places]:
     """For each slot, how much the answers depend on the first and last tokens' states there."""
-    inputs = batches[len(batches) // 2]
     return [
         _compare(gradient, inputs.get(mask_name(bench.hybrid, slot.path)))
         for gradient, slot in zip(_gradients(bench, inputs), bench.slots, strict=True)

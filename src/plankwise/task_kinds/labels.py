@@ -16,7 +16,7 @@ from plankwise.config import RunConfig
 from plankwise.data.clean import Dropped
 from plankwise.data.encode import Encoded, encode
 from plankwise.data.source import Source, texts_of
-from plankwise.data.split import Prepared, prepare
+from plankwise.data.split import Prepared, keep_out, prepare
 from plankwise.evaluation.constant import beyond_constant
 from plankwise.evaluation.exchange import swap
 from plankwise.evaluation.guards import LABEL_ORDER, enforce, find_faults, find_swap
@@ -31,6 +31,8 @@ from plankwise.task_kinds._label_errors import find_errors
 from plankwise.task_kinds._label_predictions import predict_table, predict_tests
 
 __all__ = ["Labels", "auto_class", "predict_table", "predict_tests", "read"]
+
+CHOOSING = "choosing"  # the training examples that choose
 
 
 class Labels(Task):
@@ -51,6 +53,11 @@ class Labels(Task):
         self.shown = Shown(" and ".join(source.score))
         self.dev = {name: self._encode(name, table) for name, table in prepared.dev.items()}
         self.scorer = Scorer(source, self.dev, tokenizer, config.evaluation.batch_size)
+        self.chooser = self.scorer  # what chooses weights and settings
+        if config.evaluation.choose_on == "train":
+            self.prepared, kept_out = keep_out(prepared, source, config.run.seed_of_data)
+            chosen = {CHOOSING: self._encode(CHOOSING, kept_out)}
+            self.chooser = Scorer(source, chosen, tokenizer, config.evaluation.batch_size)
 
     @cached_property
     def train(self) -> Encoded:  # type: ignore[override]
@@ -81,8 +88,9 @@ class Labels(Task):
         return self.scorer.score(outputs)
 
     def score_in_training(self, predictor: Predictor) -> dict[str, float]:
-        outputs = self.outputs(predictor)
-        return {**self.scorer.score(outputs), **self.scorer.score_halves(outputs)}
+        outputs = self.chooser.outputs(predictor)
+        halves = self.chooser.score_halves(outputs) if self.chooser is self.scorer else {}
+        return {**self.chooser.score(outputs), **halves}
 
     def beyond_constant(self, outputs: Answers) -> dict | None:
         return beyond_constant(self.scorer, outputs, self.prepared.train)
@@ -135,6 +143,7 @@ class Labels(Task):
             "labels": list(self.source.labels),
             "score": list(self.score_names),
             "train": prepared.train.num_rows,
+            "choosing": None if self.chooser is self.scorer else len(self.chooser.dev[CHOOSING].lengths),
             "dev": {name: table.num_rows for name, table in prepared.dev.items()},
             "dropped": {name: asdict(dropped) for name, dropped in prepared.dropped.items()},
             "overlap": prepared.overlap,

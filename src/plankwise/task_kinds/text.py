@@ -110,8 +110,14 @@ class Text(Task):
                 f"method.name is {method.name!r} with the predecessor's logits as a target, which for text would be a "
                 "vocabulary of them for every token; use replacing with alpha = 0, finetune or layerdrop"
             )
-        if config.plan.fitting.texts is not None:
-            raise ConfigError("plan.fitting.texts is given, but the task is text already; take it out")
+        for key, texts in {"fitting": config.plan.fitting.texts, "solving": config.plan.solving.texts}.items():
+            if texts is not None:
+                raise ConfigError(f"plan.{key}.texts is given, but the task is text already; take it out")
+        if config.evaluation.choose_on == "train":
+            raise ConfigError(
+                "evaluation.choose_on is 'train', which run.effort = 'hours' sets, but the task is text, which has no labelled "
+                "examples to keep out; choose run.effort = 'minutes', or evaluation.choose_on = 'dev'"
+            )
 
     def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
         found = self.score(predictor)["perplexity"]

@@ -1,0 +1,84 @@
+"""Grades of effort: which keys a run's `effort` sets, and how long `within` is.
+
+`seconds`: solved successors, no training. `minutes`: solved, then a short training. `hours`: plan, method and learning rate are
+searched, several seeds are trained, and the best is taken; what chooses is kept apart from dev, which reports.
+"""
+
+import re
+from typing import Any, Literal, get_args
+
+from plankwise.errors import ConfigError
+
+Effort = Literal["seconds", "minutes", "hours"]
+SECONDS, MINUTES, HOURS = get_args(Effort)
+
+SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    SECONDS: {
+        "plan": {"init": "solved"},
+        "method": {"name": "solve"},
+        "evaluation": {"truncated": False},
+    },
+    MINUTES: {
+        "plan": {"init": "solved"},
+        "method": {"name": "replacing"},
+        "training": {"max_steps": 200, "learning_rate": 1.5e-4},
+        "evaluation": {"truncated": False},
+    },
+    HOURS: {
+        "plan": {"init": "solved"},
+        "evaluation": {"truncated": False, "choose_on": "train"},
+    },
+}
+UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
+SHORTEST = {HOURS: 1800, MINUTES: 120, SECONDS: 0}  # seconds, from which on a grade is worth it
+
+
+def read_duration(text: str) -> float:
+    """Seconds of a time such as "90s", "20min" or "1.5h".
+
+    Raises:
+        ConfigError: it is not one.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
+    if found is None or found[2] not in UNITS or float(found[1]) <= 0:
+        raise ConfigError(f"run.within is {text!r}; give a time with its unit, for example 90s, 20min or 2h")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def find_effort(run: Any) -> str | None:
+    """The grade that a [run] section asks for, by name or by the time it leaves; None if it asks for none."""
+    if not isinstance(run, dict):
+        return getattr(run, "effort", None)
+    effort, within = run.get("effort"), run.get("within")
+    if effort is None and isinstance(within, str):
+        seconds = read_duration(within)
+        effort = next(grade for grade, shortest in SHORTEST.items() if seconds >= shortest)
+    return effort if effort in SETTINGS else None
+
+
+def lay_under(data: dict) -> dict:
+    """A config's data with what its effort sets, where nothing is said otherwise.
+
+    Raises:
+        ConfigError: the effort and the method contradict each other.
+    """
+    effort = find_effort(data.get("run", {}))
+    if effort is None:
+        return data
+    method = data.get("method", {})
+    given = method.get("name") if isinstance(method, dict) else getattr(method, "name", None)
+    if effort == SECONDS and given not in (None, "solve"):
+        raise ConfigError(
+            f"run.effort is 'seconds', in which nothing is trained, but method.name is {given!r}; leave one of them out"
+        )
+    filled = dict(data)
+    run = data.get("run", {})
+    if isinstance(run, dict):
+        filled["run"] = {**run, "effort": effort}
+    for section, values in SETTINGS[effort].items():
+        own = data.get(section, {})
+        if not isinstance(own, dict) or (section == "method" and "name" in own):
+            continue
+        steps = {"max_steps"} if section == "training" and "epochs" in own else set()
+        filled[section] = {**{key: value for key, value in values.items() if key not in steps}, **own}
+    return filled

@@ -1,0 +1,176 @@
+"""The search that `run.effort = "hours"` makes: plan, method and learning rate, then several seeds.
+
+Plans are compared solved and untrained, by their end effect, for which no label is needed. Methods and learning rates are compared
+by successive halving (Jamieson and Talwalkar 2016): all are trained for a few steps, the best third for three times as many, and so
+on; what chooses is the task's choosing set, never dev. Every trial is a run of its own below the run's folder, so that a search
+that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from plankwise.config import RunConfig, validate_config
+from plankwise.families import chains_of
+from plankwise.models.plans import make_plan
+from plankwise.models.saving import save
+from plankwise.run.inputs import Run
+from plankwise.run.training import train
+from plankwise.training.job import Outcome
+
+METHODS: dict[str, dict[str, Any]] = {
+    "replacing": {"name": "replacing"},
+    "replacing with logits": {"name": "replacing", "alpha": 0.5},
+    "kd": {"name": "kd"},
+}
+RATES = (5e-5, 1.5e-4, 4e-4)
+KEEP = 3  # one in so many goes on to the next round, which has so many times the steps
+SEEDS = 3
+TRAININGS = 5  # full trainings that a search takes as long as, seeds included
+FOLDER = Path("checkpoints") / "search"
+
+Load = Callable[[], nn.Module]
+
+
+@dataclass(frozen=True)
+class Trial:
+    method: str
+    rate: float
+    steps: int
+    seed: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best successor of a search, and how it was found."""
+
+    outcome: Outcome
+    notes: dict[str, Any]
+    seconds: float  # that all trials took
+
+
+class Search:
+    """Trials of one run, all from one predecessor."""
+
+    def __init__(self, run: Run, load: Load) -> None:
+        self.run = run
+        self.load = load
+        self.seconds = 0.0
+        self.trials: list[Trial] = []
+
+    def find(self) -> Found:
+        """Searches, trains the best settings on several seeds, and gives the best of them."""
+        spans, plans = self._find_spans()
+        start = str(self.run.folder / FOLDER / _name(spans) / "solved")
+        full = self._stage_steps()
+        rounds = max(1, math.ceil(math.log(len(METHODS) * len(RATES), KEEP)))
+        left = [(method, rate) for method in METHODS for rate in RATES]
+        scores: dict[tuple[str, float], float] = {}
+        for number in range(rounds + 1):
+            steps = max(1, round(full / KEEP ** (rounds - number)))
+            scores = {one: self._try(spans, start, *one, steps, self.run.context.seed)[0] for one in left}
+            left = sorted(left, key=lambda one: -scores[one])[: max(1, len(left) // KEEP)]
+        method, rate = left[0]
+        first = self.run.context.seed
+        seeds = {seed: self._try(spans, start, method, rate, full, seed) for seed in range(first, first + SEEDS)}
+        seed = max(seeds, key=lambda one: seeds[one][0])
+        why = (
+            f"{method} at a learning rate of {rate:g} was the best of {len(METHODS) * len(RATES)} settings by successive halving, "
+            f"seed {seed} the best of {SEEDS}, both on examples kept out of training; the plan had the least end effect of "
+            f"{len(plans)}, solved and untrained"
+        )
+        notes = {
+            "plans": plans,
+            "trials": [vars(trial) for trial in self.trials],
+            "chosen": {"spans": spans, "method": method, "learning_rate": rate, "seed": seed, "steps": full},
+            "why": why,
+        }
+        return Found(seeds[seed][1], notes, self.seconds)
+
+    def _find_spans(self) -> tuple[list[list[int]] | None, list[dict]]:
+        """The spans whose solved successors are nearest to the predecessor, of the plan's own and uneven ones."""
+        plans = []
+        for spans in self._candidates():
+            config = self._config(spans, method={"name": "solve"}, init="solved")
+            outcome = self._train(config, _name(spans), self.run.context.seed)
+            save(outcome.successor, self.run.folder / FOLDER / _name(spans) / "solved", self.run.tokenizer)
+            plans.append({"spans": spans, "effect": outcome.notes["solving"]["effect"]})
+            self._say(f"plan {_name(spans)}: end effect {plans[-1]['effect']:.4f}")
+        return min(plans, key=lambda one: one["effect"])["spans"], plans
+
+    def _candidates(self) -> list[list[list[int]] | None]:
+        """The plan as it was given; if it is even spans of one chain, also those with the first or the last block alone."""
+        options = self.run.config.plan
+        model = self.load()
+        if options.slots or options.spans or len(chains := chains_of(model, options.chains)) != 1:
+            return [None]
+        length, count = chains[0].length, len(make_plan(model, options).slots)
+        uneven = [sizes for sizes in (_sizes(length, count, alone) for alone in (0, count - 1)) if sizes is not None]
+        return [None, *(spans for spans in map(_spans, uneven) if len({len(span) for span in spans}) > 1)]
+
+    def _try(self, spans: Any, start: str, method: str, rate: float, steps: int, seed: int) -> tuple[float, Outcome]:
+        config = self._config(spans, method=METHODS[method], init=start, rate=rate, steps=steps)
+        outcome = self._train(config, f"{_name(spans)}-{method}-{rate:g}-{steps}".replace(" ", "-"), seed)
+        trial = Trial(method, rate, steps, seed, outcome.stage.best_score)
+        if trial not in self.trials:  # the last round's is the first seed's
+            self.trials.append(trial)
+            self._say(f"{method}, learning rate {rate:g}, {steps} steps, seed {seed}: {trial.score:.4f}")
+        return trial.score, outcome
+
+    def _train(self, config: RunConfig, name: str, seed: int) -> Outcome:
+        folder = self.run.folder / FOLDER / f"{name}-{seed}"
+        run = replace(self.run, config=config, context=self.run.context.at(folder, seed))
+        model = self.load()
+        outcome = train(run, make_plan(model, config.plan), model)
+        self.seconds += outcome.seconds
+        return outcome
+
+    def _config(
+        self, spans: Any, *, method: dict, init: str, rate: float | None = None, steps: int | None = None
+    ) -> RunConfig:
+        data = self.run.config.model_dump(mode="json")
+        data["run"].update(effort=None, within=None)
+        data["method"] = method
+        data["plan"].update({"init": init} | ({} if spans is None else {"spans": spans, "successors": None}))
+        if rate is not None:
+            data["training"].update(learning_rate=rate, max_steps=steps, evaluate_every=max(1, (steps or 1) // 3))
+        return validate_config(_without_none(data))
+
+    def _stage_steps(self) -> int:
+        return self.run.stage("search", self.run.config.training).num_steps
+
+    def _say(self, line: str) -> None:
+        self.run.context.console.print(f"search: {line}", soft_wrap=True)
+
+
+def _name(spans: list[list[int]] | None) -> str:
+    return "even" if spans is None else "-".join(str(len(span)) for span in spans)
+
+
+def _sizes(length: int, count: int, alone: int) -> list[int] | None:
+    """The sizes of `count` spans over `length` blocks, one of them a block alone and the others as even as they can be."""
+    if count < 2 or length <= count:
+        return None
+    share, more = divmod(length - 1, count - 1)
+    others = [share + (index < more) for index in range(count - 1)]
+    return [*others[:alone], 1, *others[alone:]]
+
+
+def _spans(sizes: list[int]) -> list[list[int]]:
+    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
+    return [list(range(end - size, end)) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _without_none(value: Any) -> Any:
+    return (
+        {key: _without_none(item) for key, item in value.items() if item is not None}
+        if isinstance(value, dict)
+        else value
+    )

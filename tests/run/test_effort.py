@@ -1,0 +1,108 @@
+"""Grades of effort: what each sets, does and leaves in the record."""
+
+import pytest
+from rich.console import Console
+
+from plankwise.config import load_config, validate_config
+from plankwise.efforts import read_duration
+from plankwise.errors import ConfigError
+from plankwise.record import read_record
+from plankwise.run.compress import compress
+from plankwise.run.searching import METHODS, RATES, SEEDS
+from workers import compress as compress_recipe
+from workers import kill_when, start, wait
+
+QUIET = Console(quiet=True)
+LEAST = ["evaluation.latency=false", "plan.solving.tokens=200", "evaluation.ignore_guards=['majority']"]
+
+
+def run(recipe, *overrides):
+    return compress(load_config(recipe, [*LEAST, *overrides]), QUIET)
+
+
+def test_in_seconds_nothing_is_trained(recipe):
+    record = run(recipe, "run.effort=seconds")
+    assert (record["steps"], record["init"], record["config"]["method"]["name"]) == (0, "solved", "solve")
+    assert record["effort"]["grade"] == "seconds"
+    assert "truncated" not in record
+    assert record["solving"]["effect"] <= record["solving"]["effect_before"]
+
+
+def test_in_minutes_solved_successors_are_trained(recipe):
+    record = run(recipe, "run.effort=minutes")
+    assert list(record["stages"])[-2:] == ["solving", "replacing"]
+    assert record["steps"] == 2  # the recipe's own number goes before the effort's
+
+
+def test_the_time_says_how_many_steps_there_are(recipe):
+    many = ["training.max_steps=100000", "training.evaluate_every=100000"]
+    record = run(recipe, "run.effort=minutes", "run.within=5s", *many)
+    steps = record["effort"]["steps"]
+    assert record["steps"] == steps["taken"] == steps["fitting"] < steps["wanted"] == 100000
+
+
+def test_a_time_that_is_too_short_for_a_step_is_refused(recipe):
+    with pytest.raises(ConfigError, match="run.within is 0.01s, but what cannot be shortened takes about"):
+        run(recipe, "run.effort=minutes", "run.within=0.01s")
+
+
+def test_hours_search_plan_method_and_rate_and_say_why(recipe):
+    record = run(recipe, "run.effort=hours", "training.max_steps=9")
+    effort = record["effort"]
+    settings = {(trial["method"], trial["rate"]) for trial in effort["trials"]}
+    assert settings == {(method, rate) for method in METHODS for rate in RATES}
+    assert [trial["steps"] for trial in effort["trials"]].count(1) == len(settings)
+    assert len([trial for trial in effort["trials"] if trial["steps"] == 9]) == SEEDS
+    best = max((trial for trial in effort["trials"] if trial["steps"] == 9), key=lambda trial: trial["score"])
+    assert effort["chosen"]["seed"] == best["seed"]
+    assert effort["plans"][0]["spans"] is None
+    assert effort["chosen"]["spans"] == min(effort["plans"], key=lambda plan: plan["effect"])["spans"]
+
+
+def test_what_hours_choose_by_is_neither_trained_on_nor_reported(recipe):
+    chosen_on_dev, record = (run(recipe, f"run.folder={recipe.parent / name}", f"run.effort={name}", "training.max_steps=1")
+                             for name in ("minutes", "hours"))  # fmt: skip
+    before, task = chosen_on_dev["task"], record["task"]
+    assert before["choosing"] is None
+    assert task["choosing"] > 0
+    assert task["train"] + task["choosing"] == before["train"]
+    assert task["dev"] == before["dev"]
+
+
+def test_a_search_that_was_killed_goes_on_to_the_same_end(recipe, tmp_path):
+    settings = [*LEAST, "run.effort=hours", "training.max_steps=9"]
+    whole = run(recipe, "run.effort=hours", "training.max_steps=9")
+    killed = tmp_path / "killed"
+    process = start(compress_recipe, recipe, [*settings, f"run.folder={killed}"])
+    kill_when(process, lambda: len(list((killed / "checkpoints" / "search").glob("*kd*"))) > 1)
+    assert not (killed / "record.json").exists()
+    wait(start(compress_recipe, recipe, [*settings, f"run.folder={killed}"]))
+    again = read_record(killed)
+    assert again["effort"] == whole["effort"]
+    assert again["successor"]["score"] == whole["successor"]["score"]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("20min", 1200), ("1.5h", 5400), ("2 m", 120)])
+def test_a_time_has_a_unit(text, seconds):
+    assert read_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["20", "min", "0s", "five minutes", "-1h"])
+def test_what_is_not_a_time_is_refused(text):
+    with pytest.raises(ConfigError, match="run.within is .*for example 90s, 20min or 2h"):
+        validate_config({"run": {"within": text}})
+
+
+@pytest.mark.parametrize(("within", "effort"), [("60s", "seconds"), ("5min", "minutes"), ("1h", "hours")])
+def test_the_time_says_the_effort_if_nothing_else_does(within, effort):
+    assert validate_config({"run": {"within": within}}).run.effort == effort
+
+
+def test_keys_of_the_recipe_go_before_those_of_the_effort():
+    config = validate_config({"run": {"effort": "minutes"}, "training": {"epochs": 2}, "plan": {"init": "lower"}})
+    assert (config.training.epochs, config.training.max_steps, config.plan.init) == (2, None, "lower")
+
+
+def test_a_method_that_trains_contradicts_seconds():
+    with pytest.raises(ConfigError, match="run.effort is 'seconds', in which nothing is trained, but method.name is 'kd'"):
+        validate_config({"run": {"effort": "seconds"}, "method": {"name": "kd"}})
