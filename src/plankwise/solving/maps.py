@@ -34,13 +34,6 @@ class Reading:
     output: torch.Tensor | None = None
     total: torch.Tensor | None = None  # the output and what it is added to
 
-    @property
-    def rest(self) -> torch.Tensor:
-        """What the output is added to."""
-        assert self.total is not None
-        assert self.output is not None
-        return self.total - self.output
-
 
 @dataclass(frozen=True)
 class Map:

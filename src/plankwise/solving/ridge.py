@@ -1,7 +1,8 @@
 """Ridge regression in one pass over any number of rows: only sums are kept.
 
-min over W of Σ w·||t − [g, 1]W||² + λ·||W − W₀||², where W₀ is what the map was before. How strong λ should be is seen on rows held
-out of the sums; then all rows are put together. Products are taken in float32, added and solved in float64.
+min over D of Σ w·||r − [g, 1]D||² + λ·||D||², where D is the change of a map and r what it misses as it is. How strong λ should be is
+seen on rows held out of the sums; then all rows are put together. Products are taken in float32, added and solved in float64: of a
+change, rounding moves less than of a whole map, and a map that misses nothing stays as it is.
 """
 
 import torch
@@ -10,56 +11,53 @@ STRENGTHS = (1e-1, 1e-2, 1e-3, 1e-6)  # λ over the mean of the features' second
 
 
 class Sums:
-    """What is kept of rows of features and targets."""
+    """What is kept of rows of features and misses."""
 
-    def __init__(self, num_features: int, num_targets: int) -> None:
+    def __init__(self, num_features: int, num_outputs: int) -> None:
         self.gram = torch.zeros(num_features, num_features, dtype=torch.float64)
-        self.moment = torch.zeros(num_features, num_targets, dtype=torch.float64)
+        self.moment = torch.zeros(num_features, num_outputs, dtype=torch.float64)
 
-    def add(self, features: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor) -> None:
+    def add(self, features: torch.Tensor, missed: torch.Tensor, weights: torch.Tensor) -> None:
         weighted = (features * weights[:, None]).T
         self.gram += (weighted @ features).double().cpu()
-        self.moment += (weighted @ targets).double().cpu()
+        self.moment += (weighted @ missed).double().cpu()
 
-    def solve(self, strength: float, before: torch.Tensor) -> torch.Tensor:
-        penalty = strength * float(self.gram.diagonal().mean())
+    def solve(self, strength: float) -> torch.Tensor:
         whole = self.gram.clone()
-        whole.diagonal().add_(penalty)
+        whole.diagonal().add_(strength * float(self.gram.diagonal().mean()))
         factor, failed = torch.linalg.cholesky_ex(whole)
-        target = self.moment + penalty * before
-        if bool(failed):  # features that say the same: of the maps that do equally well, the least
-            return torch.linalg.lstsq(whole, target, driver="gelsd").solution
-        return torch.cholesky_solve(target, factor)
+        if bool(failed):  # features that say the same: of the changes that do equally well, the least
+            return torch.linalg.lstsq(whole, self.moment, driver="gelsd").solution
+        return torch.cholesky_solve(self.moment, factor)
 
-    def error(self, matrix: torch.Tensor) -> float:
-        """The weighted squared error of a map on these rows, but for what is the same for all maps."""
-        return float((matrix * (self.gram @ matrix - 2 * self.moment)).sum())
+    def error(self, change: torch.Tensor) -> float:
+        """The weighted squared error of a change on these rows, but for what is the same for all changes."""
+        return float((change * (self.gram @ change - 2 * self.moment)).sum())
 
 
 class Ridge:
-    """A weighted least-squares problem; `bias`: the map has one."""
+    """A weighted least-squares problem: how a map is best changed; `bias`: the map has one."""
 
-    def __init__(self, num_features: int, num_targets: int, *, bias: bool) -> None:
+    def __init__(self, num_features: int, num_outputs: int, *, bias: bool) -> None:
         self.bias = bias
-        self.fitted, self.held_out = (Sums(num_features + bias, num_targets) for _ in range(2))
+        self.fitted, self.held_out = (Sums(num_features + bias, num_outputs) for _ in range(2))
 
-    def add(self, features: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor, *, held_out: bool) -> None:
-        """Rows of features and targets, and one weight a row; `held_out` ones choose the ridge's strength."""
+    def add(self, features: torch.Tensor, missed: torch.Tensor, weights: torch.Tensor, *, held_out: bool) -> None:
+        """Rows of features and of what the map misses, and one weight a row; `held_out` ones choose the ridge's strength."""
         features = features.float()
         if self.bias:
             features = torch.cat([features, features.new_ones(len(features), 1)], 1)
-        (self.held_out if held_out else self.fitted).add(features, targets.float(), weights.float())
+        (self.held_out if held_out else self.fitted).add(features, missed.float(), weights.float())
 
     @property
     def nbytes(self) -> int:
         return sum(sums.gram.nbytes + sums.moment.nbytes for sums in (self.fitted, self.held_out))
 
-    def solve(self, before: torch.Tensor) -> tuple[torch.Tensor, float]:
-        """The best map, and the strength that held-out rows chose; `before`: the map as it was."""
-        before = before.cpu()
+    def solve(self) -> tuple[torch.Tensor, float]:
+        """The best change of the map, and the strength that held-out rows chose."""
         strengths = STRENGTHS if bool(self.held_out.gram.any()) else STRENGTHS[2:3]
-        errors = {strength: self.held_out.error(self.fitted.solve(strength, before)) for strength in strengths}
+        errors = {strength: self.held_out.error(self.fitted.solve(strength)) for strength in strengths}
         best = min(errors, key=errors.__getitem__)
         self.fitted.gram += self.held_out.gram
         self.fitted.moment += self.held_out.moment
-        return self.fitted.solve(best, before), best
+        return self.fitted.solve(best), best

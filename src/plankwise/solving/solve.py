@@ -189,24 +189,22 @@ def _solve_slot(bench: Bench, number: int, candidates: list[Candidate], batches:
         most = max(most, sum(ridge.nbytes for candidate in todo for ridge in candidate.ridges.values()))
         for candidate in todo:
             for one in candidate.groups[-1 - left]:
-                matrix, strength = candidate.ridges.pop(one.path).solve(one.matrix(candidate.module))
-                one.set_matrix(candidate.module, matrix.to(next(candidate.module.parameters()).device))
+                change, strength = candidate.ridges.pop(one.path).solve()
+                before = one.matrix(candidate.module)
+                one.set_matrix(candidate.module, before + change.to(before.device))
                 candidate.strengths[one.path] = strength
     return most
 
 
 def _rows(one: Map, found: Reading, target: Reading, weights: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-    """Features, targets and weights of the tokens that are not padding, one a row."""
+    """Features, what the map misses and weights of the tokens that are not padding, one a row."""
     assert found.features is not None
-    assert target.output is not None
-    features = found.features
-    if one.summed:
-        assert target.total is not None
-        wanted = target.total - found.rest
-        scale = 1 / target.total.var(-1).clamp_min(1e-9) if one.norm is not None else torch.ones_like(wanted[..., 0])
-    else:
-        wanted, scale = target.output, torch.ones_like(target.output[..., 0])
+    given, wanted = (found.total, target.total) if one.summed else (found.output, target.output)
+    assert given is not None
+    assert wanted is not None
+    features, missed = found.features, wanted - given
+    scale = 1 / wanted.var(-1).clamp_min(1e-9) if one.norm is not None else torch.ones_like(wanted[..., 0])
     if weights is None or weights.shape != scale.shape:
-        return features.flatten(0, -2), wanted.flatten(0, -2), scale.flatten()
+        return features.flatten(0, -2), missed.flatten(0, -2), scale.flatten()
     real = weights > 0
-    return features[real], wanted[real], (scale * weights)[real]
+    return features[real], missed[real], (scale * weights)[real]
