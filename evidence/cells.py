@@ -5,7 +5,7 @@ among the same rates for every row, by one half of dev; the other half of dev re
 run is scored once, when its steps are done. Each cell is one file; a cell that is there is not computed again, and several
 processes may work on one folder.
 
-    python evidence/cells.py FOLDER --predecessors FOLDER --glue FOLDER --germeval FOLDER --part untrained --part half-30
+    python evidence/cells.py FOLDER --predecessors FOLDER --glue FOLDER --germeval FOLDER --part untrained-3 --part half-30
 
 PREDECESSORS holds one folder a task with the model that `plankwise finetune` left; `evidence/README.md` has the commands. Start it
 once a core, each with OMP_NUM_THREADS=1: seconds are those of the processor, so that other work on the machine does not count.
@@ -18,6 +18,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,9 @@ class Row:
         return f"{self.task}-{self.successors}-{self.method}-{self.start}-{self.steps}-{self.labels}"
 
 
-def untrained() -> Iterator[Row]:
+def untrained(depth: int) -> Iterator[Row]:
     """Copies and solved successors as they are."""
-    for depth, task, start in itertools.product((3, 1, 2), TASKS, ("solved", "copies")):
+    for task, start in itertools.product(TASKS, ("solved", "copies")):
         yield Row(task, depth, "none", start, 0)
 
 
@@ -65,10 +66,10 @@ def half(steps: int) -> Iterator[Row]:
         yield Row(task, 3, method, start, steps)
 
 
-def deep() -> Iterator[Row]:
-    """6 layers to 2 and to 1."""
+def deep(depth: int) -> Iterator[Row]:
+    """6 layers to 2 or to 1."""
     rows = (("kd", "copies"), ("kd", "solved"), ("replacing", "fitted"), ("replacing", "solved"))
-    for depth, task, (method, start) in itertools.product((1, 2), TASKS, rows):
+    for task, (method, start) in itertools.product(TASKS, rows):
         yield Row(task, depth, method, start, 120)
 
 
@@ -85,10 +86,9 @@ def twelve() -> Iterator[Row]:
 
 
 PARTS = {
-    "untrained": untrained,
-    "half-30": lambda: half(30),
-    "half-120": lambda: half(120),
-    "deep": deep,
+    **{f"untrained-{depth}": partial(untrained, depth) for depth in (3, 2, 1)},
+    **{f"half-{steps}": partial(half, steps) for steps in (30, 120)},
+    **{f"deep-{depth}": partial(deep, depth) for depth in (2, 1)},
     "few": few,
     "twelve": twelve,
 }

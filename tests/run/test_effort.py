@@ -42,7 +42,7 @@ def test_the_time_says_how_many_steps_there_are(recipe):
 
 
 def test_a_time_that_is_too_short_for_a_step_is_refused(recipe):
-    with pytest.raises(ConfigError, match="run.within is 0.01s, but what cannot be shortened takes about"):
+    with pytest.raises(ConfigError, match=r"run\.within is 0\.01s, but what cannot be shortened takes about"):
         run(recipe, "run.effort=minutes", "run.within=0.01s")
 
 
@@ -73,10 +73,11 @@ def test_a_search_that_was_killed_goes_on_to_the_same_end(recipe, tmp_path):
     settings = [*LEAST, "run.effort=hours", "training.max_steps=9"]
     whole = run(recipe, "run.effort=hours", "training.max_steps=9")
     killed = tmp_path / "killed"
-    process = start(compress_recipe, recipe, [*settings, f"run.folder={killed}"])
+    command = str(recipe), [*settings, f"run.folder={killed}"], str(tmp_path / "output.txt")
+    process = start(compress_recipe, *command)
     kill_when(process, lambda: len(list((killed / "checkpoints" / "search").glob("*kd*"))) > 1)
     assert not (killed / "record.json").exists()
-    wait(start(compress_recipe, recipe, [*settings, f"run.folder={killed}"]))
+    assert wait(start(compress_recipe, *command)) == 0, (tmp_path / "output.txt").read_text("utf-8")
     again = read_record(killed)
     assert again["effort"] == whole["effort"]
     assert again["successor"]["score"] == whole["successor"]["score"]
@@ -89,7 +90,7 @@ def test_a_time_has_a_unit(text, seconds):
 
 @pytest.mark.parametrize("text", ["20", "min", "0s", "five minutes", "-1h"])
 def test_what_is_not_a_time_is_refused(text):
-    with pytest.raises(ConfigError, match="run.within is .*for example 90s, 20min or 2h"):
+    with pytest.raises(ConfigError, match=r"run\.within is .*for example 90s, 20min or 2h"):
         validate_config({"run": {"within": text}})
 
 
@@ -104,5 +105,7 @@ def test_keys_of_the_recipe_go_before_those_of_the_effort():
 
 
 def test_a_method_that_trains_contradicts_seconds():
-    with pytest.raises(ConfigError, match="run.effort is 'seconds', in which nothing is trained, but method.name is 'kd'"):
+    with pytest.raises(
+        ConfigError, match=r"run\.effort is 'seconds', in which nothing is trained, but method\.name is 'kd'"
+    ):
         validate_config({"run": {"effort": "seconds"}, "method": {"name": "kd"}})

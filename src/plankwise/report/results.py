@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from plankwise.record import SCORE, Shown
+from plankwise.report._effort import effort_remark
 from plankwise.report.remarks import held_back_remark, remarks, show_retained, training_time
 from plankwise.report.speed import speedup_of
 from plankwise.report.text import MODELS, count, esc, number
@@ -92,6 +93,8 @@ def _row(record: dict, name: str) -> list[str]:
 
 def _notes(record: dict) -> list[str]:
     told = remarks(record)
+    if spent := effort_remark(record):
+        told.append(spent)
     if held_back := held_back_remark(record["successor"]):
         told.append(held_back)
     if (found := speedup_of(record)) is not None and found.doubt:

@@ -5,6 +5,7 @@ from typing import Any
 
 from plankwise.record import Shown
 from plankwise.report._cost import cost
+from plankwise.report._effort import effort
 from plankwise.report._errors import errors, flips
 from plankwise.report._html import Column, TableCell, facts, fold, grid, paragraph, section, table
 from plankwise.report._inside import drops_of, inside
@@ -21,6 +22,7 @@ def run_sections(record: dict, key: str, *, most_flips: int = 500, drawings: boo
     shown = [
         models(record),
         section("The plan, as a ship's side", planks(record, key), key="plan") if drawings else "",
+        section("What the time was spent on", effort(record), key="effort") if drawings else "",
         section("Training", training(record), key="training") if drawings else "",
         section("Cost", cost(record), key="cost") if drawings else "",
         section("Errors", errors(record), key="errors") if drawings else "",

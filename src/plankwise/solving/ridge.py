@@ -1,8 +1,8 @@
 """Ridge regression in one pass over any number of rows: only sums are kept.
 
-min over D of Σ w·||r − [g, 1]D||² + λ·||D||², where D is the change of a map and r what it misses as it is. How strong λ should be is
-seen on rows held out of the sums; then all rows are put together. Products are taken in float32, added and solved in float64: of a
-change, rounding moves less than of a whole map, and a map that misses nothing stays as it is.
+min over D of Σ w·||r − [g, 1]D||² + λ·||D||², where D is the change of a map and r what it misses as it is. How strong λ should be
+is seen on rows held out of the sums; then all rows are put together. Products are taken in float32, added and solved in float64:
+rounding moves a change less than it would move a whole map, and a map that misses nothing stays as it is.
 """
 
 import torch
