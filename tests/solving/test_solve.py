@@ -92,6 +92,28 @@ def test_modules_inside_blocks_are_solved_too(bert, toys, solved):
     assert 0 < found.effect < found.solution.effect_before
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_in_half_precision_is_solved_in_float32(dtype, bert, toys, solved):
+    in_half = toys.copy(bert).to(dtype)
+    found = solved(in_half, toys.make_tokens())
+    expected = solved(toys.copy(in_half).float(), toys.make_tokens())
+    assert {value.dtype for value in in_half.state_dict().values() if value.is_floating_point()} == {dtype}
+    for name, value in weights_of(expected).items():
+        assert torch.equal(weights_of(found)[name], value)
+
+
+def test_a_head_is_solved_as_any_linear_map(bert, toys, solved):
+    alone = solved(bert, toys.make_tokens(), Plan((Slot("classifier"),)))
+    torch.testing.assert_close(alone.successors[0].weight, bert.classifier.weight)
+    behind = solved(bert, toys.make_tokens(), Plan((Slot("bert.encoder.layer", (0, 1)), Slot("classifier"))))
+    assert (behind.successors[1].weight - bert.classifier.weight).abs().max() > 1e-3
+
+
+def test_what_the_answers_do_not_depend_on_is_refused_as_any_other_module_is(bert, toys, solved):
+    with pytest.raises(PlanError, match="slot pooler, a BertPooler, and its span do not both end in a linear map"):
+        solved(bert.bert, toys.make_tokens(4), Plan((Slot("pooler"),)))
+
+
 class Squashed(nn.Module):
     """A block that ends in a function that is not linear."""
 

@@ -128,8 +128,9 @@ class Bench:
     def _begin(self, opened: ExitStack, slot: Slot, index: int, state: torch.Tensor) -> None:
         """Lets the next forward pass begin at a block of the slot's chain, with this state."""
         for passed in range(index):
-            block = self._module(f"{slot.path}.{passed}")
-            opened.enter_context(_acting(block, (lambda *a, **k: state) if passed == 0 else _hand_through))
+            opened.enter_context(_acting(self._module(f"{slot.path}.{passed}"), _hand_through))
+        # It is put in where the block is called: some models do something between blocks.
+        opened.enter_context(_giving(self._module(f"{slot.path}.{index}"), state))
 
     def _before(self, number: int) -> int | None:
         """The slot before this one in the same chain."""
@@ -174,6 +175,12 @@ class Bench:
         return found
 
 
+def mask_name(model: nn.Module, path: str) -> str:
+    """The input that says which of the states at a path are padding: a decoder's are not the encoder's."""
+    two_sides = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+    return "decoder_attention_mask" if two_sides and "decoder" in path.split(".") else "attention_mask"
+
+
 def _state(given: Given) -> torch.Tensor:
     return state_given(given.args, given.kwargs)
 
@@ -193,6 +200,22 @@ def _acting(module: nn.Module, function: Callable[..., Any]) -> Iterator[None]:
         del module.forward
         if before is not None:
             module.forward = before
+
+
+@contextmanager
+def _giving(module: nn.Module, state: torch.Tensor) -> Iterator[None]:
+    """While open, a module is given this state."""
+
+    def exchange(_: nn.Module, args: Any, kwargs: Any) -> Any:
+        if args:
+            return (state, *args[1:]), kwargs
+        return args, {**kwargs, next(iter(kwargs)): state}
+
+    handle = module.register_forward_pre_hook(exchange, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 @contextmanager

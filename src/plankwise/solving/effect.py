@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 from plankwise.core.hybrid import Hybrid
-from plankwise.solving.bench import Inputs
+from plankwise.solving.bench import Inputs, mask_name
 
 MOST_NUMBERS = 1 << 24  # of the predecessor's answers that are kept
 
@@ -48,7 +48,7 @@ class EndEffect:
     def _run(self, inputs: Inputs) -> tuple[torch.Tensor, bool]:
         """One row an answer; of logits, their log-softmax."""
         answer, are_logits = find_answer(self.hybrid(**inputs))
-        mask = inputs.get("attention_mask")
+        mask = inputs.get(mask_name(self.hybrid, "decoder"))  # of a model with two sides, the decoder answers
         if mask is not None and answer.dim() > 2 and answer.shape[:2] == mask.shape:
             rows = answer[mask.bool()]
         else:

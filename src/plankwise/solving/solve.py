@@ -20,11 +20,11 @@ from torch import nn
 from plankwise.core.plan import Plan
 from plankwise.errors import PlanError
 from plankwise.models.plans import assemble
-from plankwise.solving.bench import Batches, Bench, Inputs
+from plankwise.solving.bench import Batches, Bench, Inputs, mask_name
 from plankwise.solving.effect import EndEffect
 from plankwise.solving.maps import Map, Reading, find_maps, reading
 from plankwise.solving.ridge import Ridge
-from plankwise.solving.tokens import Places, find_places, mask_name
+from plankwise.solving.tokens import Places, find_places
 
 ALL, LAST = "upper", "lower"  # the candidates, by the start of their weights
 SAMPLES = 16  # texts that modules are tried out on
@@ -80,14 +80,17 @@ def solve(
     *,
     show: Callable[[str], None] = lambda line: None,
 ) -> Solution:
-    """Solves a plan's successors on batches of texts; the model is only read. `held_out` texts choose between candidates.
+    """Solves a plan's successors, in float32, on batches of texts; the model is only read.
+
+    `held_out` texts choose between candidates; `folder` is empty and takes the states.
 
     Raises:
         PlanError: a successor does not end in a linear map.
     """
     started = time.monotonic()
-    successors = {start: build(start) for start in (ALL, LAST)}
-    hybrid = assemble(copy.deepcopy(model), plan, list(successors[LAST]))
+    # Sums of half precision would not tell one candidate from another.
+    successors = {start: [one.float() for one in build(start)] for start in (ALL, LAST)}
+    hybrid = assemble(copy.deepcopy(model).float(), plan, list(successors[LAST]))
     sample = {name: value[:SAMPLES] for name, value in held_out[len(held_out) // 2].items()}
     bench = Bench(hybrid, sample, folder)
     effect = EndEffect(hybrid, held_out)

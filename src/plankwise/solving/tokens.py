@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from plankwise.core.slot import state_of
-from plankwise.solving.bench import Bench, Inputs
+from plankwise.solving.bench import Bench, Inputs, mask_name
 from plankwise.solving.effect import find_answer
 
 MOST = 30.0  # how often a token counts
@@ -88,14 +88,11 @@ def _gradients(bench: Bench, inputs: Inputs) -> list[torch.Tensor | None]:
             with torch.enable_grad(), bench.hybrid.masked(False):
                 answer, _ = find_answer(bench.hybrid(**inputs))
                 signs = torch.randint(0, 2, answer.shape, generator=torch.Generator().manual_seed(0)).to(answer) * 2 - 1
-                (gradient,) = torch.autograd.grad((answer * signs).sum(), states[number], allow_unused=True)
+                if answer.requires_grad:
+                    (gradient,) = torch.autograd.grad((answer * signs).sum(), states[number], allow_unused=True)
+                else:  # the answer is not made of what the slot gives
+                    gradient = None
         finally:
             handle.remove()
         found.append(gradient)
     return found
-
-
-def mask_name(model: nn.Module, path: str) -> str:
-    """The input that says which of the states at a path are padding: a decoder's are not the encoder's."""
-    two_sides = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-    return "decoder_attention_mask" if two_sides and "decoder" in path.split(".") else "attention_mask"

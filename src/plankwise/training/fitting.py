@@ -26,7 +26,7 @@ from plankwise.core.slot import Pair, Replaceable
 from plankwise.data.batch import sorted_batches, without_labels
 from plankwise.data.encode import Encoded, encode
 from plankwise.errors import DataError
-from plankwise.solving.tokens import mask_name
+from plankwise.solving.bench import mask_name
 from plankwise.training.callbacks import Show
 from plankwise.training.ship import launch
 from plankwise.training.stage import Stage, StageResult
