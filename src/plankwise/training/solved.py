@@ -14,7 +14,7 @@ from torch import nn
 from plankwise.core.plan import Plan
 from plankwise.data.batch import sorted_batches
 from plankwise.data.encode import Encoded
-from plankwise.files import whole_file, write_text
+from plankwise.files import explain_full_disk, whole_file, write_text
 from plankwise.solving.solve import Build, Solution, solve
 from plankwise.training.stage import Stage, StageResult
 
@@ -46,7 +46,11 @@ def solve_start(stage: Stage, model: nn.Module, plan: Plan, build: Build, tokens
 
     def work(amount: int) -> Solution:
         calibration, held_out = draw_texts(stage.train, amount, context.seed)
-        with tempfile.TemporaryDirectory(prefix="plankwise.", dir=stage.folder) as folder:
+        # The folder's name is one that is swept if this process is killed.
+        with (
+            explain_full_disk(stage.folder),
+            tempfile.TemporaryDirectory(prefix=".states.", suffix=".part", dir=stage.folder) as folder,
+        ):
             return solve(
                 model,
                 plan,
@@ -71,7 +75,9 @@ def solve_start(stage: Stage, model: nn.Module, plan: Plan, build: Build, tokens
         weights = _gather(solution.successors)
         with whole_file(stage.folder / WEIGHTS) as part:
             save_file({name: value.detach().cpu().contiguous().clone() for name, value in weights.items()}, part)
-        write_text(file, json.dumps({"stage": asdict(result), "notes": {"tokens": tokens, **solution.to_json()}}))
+        used = draw_texts(stage.train, tokens, context.seed)[0].lengths
+        notes = {"texts": len(used), "tokens": int(used.sum()), **solution.to_json()}
+        write_text(file, json.dumps({"stage": asdict(result), "notes": notes}))
 
     context.on_main(write)
     successors = build("lower")
