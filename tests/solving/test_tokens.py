@@ -37,7 +37,7 @@ def places(toys, tmp_path):
         batches = toys.make_tokens(3, rows=32)
         with torch.no_grad():
             bench = Bench(assemble(copy.deepcopy(model), plan, successors), batches[0], tmp_path)
-            return find_places(bench, batches)
+            return find_places(bench, batches[len(batches) // 2])
 
     return find
 

@@ -1,4 +1,4 @@
-"""Show the whole job on the embedded model and data: 6 layers to 3, a few minutes on two cores; ends with a page to look at.
+"""Show the whole job on the embedded model and data: 6 layers to 3, solved, then replaced; ends with a page to look at.
 
 Example: plankwise demo run.folder=runs/my-demo
 """
@@ -17,7 +17,10 @@ SETTINGS = [
     "task.dev_limit=600",
     "predecessor.training.epochs=2",
     "plan.successors=3",
-    "training.epochs=3",
+    "plan.init=solved",
+    "plan.solving.tokens=15000",
+    "training.epochs=2",
+    "training.learning_rate=1.5e-4",
     "training.max_length=64",
     "evaluation.latency_batch_sizes=[1]",
     "evaluation.latency_predictions=50",
@@ -39,10 +42,11 @@ def command(
 
     from plankwise.cli._console import give, open_console
     from plankwise.cli._tables import show_results
-    from plankwise.config import load_config
+    from plankwise.config import load_data, validate_config
     from plankwise.context import is_main_process
 
-    config = load_config(None, [*SETTINGS, *(overrides or [])])
+    data = load_data(None, [*SETTINGS, *(overrides or [])])
+    config = validate_config(data)
 
     from plankwise.report.page import write_report
     from plankwise.run.analysis import AnalysisRequest, analyse
@@ -50,8 +54,19 @@ def command(
     from plankwise.run.log import logged
 
     console, folder = open_console(), Path(config.run.folder)
-    console.print("fine-tuning a 6-layer encoder on film reviews, then replacing its 6 layers by 3, plank by plank")
-    record = compress(config, console)
+    console.print(
+        "fine-tuning a 6-layer encoder on film reviews; then 3 layers take the place of its 6, solved by least squares"
+    )
+    # The first table, in a folder beside the run's: successors that are solved and nothing else.
+    run = {**data.get("run", {}), "folder": f"{folder}-solved", "effort": "seconds"}
+    first = compress(validate_config({**data, "run": run, "method": {"name": "solve"}}), console)
+    if is_main_process():
+        show_results(first, console)
+    console.print(
+        "\nnow the same, and then trained: each pair of layers is replaced by chance, until the 3 new ones are left"
+    )
+    trained = {**data.get("predecessor", {}), "path": first["predecessor"]["path"], "finetune": False}
+    record = compress(validate_config({**data, "predecessor": trained}), console)
     if not is_main_process():
         return
     if "analysis" not in record:
