@@ -20,7 +20,7 @@ from plankwise.training.stage import Stage, StageResult
 
 BATCH_SIZE = 64
 HELD_OUT = 256  # texts, at most, that choose between candidates
-HELD_OUT_SHARE = 0.1  # of the tokens, at most
+HELD_OUT_SHARE = 0.05  # of the tokens, at most
 WEIGHTS, RESULT = "solved.safetensors", "solved.json"
 
 
