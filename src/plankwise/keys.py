@@ -130,8 +130,8 @@ def _names(path: str) -> str:
     starts = " | ".join(STARTS)
     return {
         "plan.part": " | ".join(list_kinds("parts")),
-        "plan.init": f"auto | fitted | {starts} | a checkpoint's folder",
-        "plan.fitting.start": f"{starts} | a checkpoint's folder",
+        "plan.init": f"auto | fitted | solved | {starts} | a checkpoint's folder",
+        "plan.fitting.start": f"solved | {starts} | a checkpoint's folder",
         "evaluation.runtime": " | ".join(list_kinds("runtimes")),
         "method.schedule": f"{{ kind = {' | '.join(SCHEDULES)}, … }}",
     }.get(path, "")

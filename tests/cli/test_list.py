@@ -13,7 +13,7 @@ from plankwise.parts import STARTS
 KINDS = ("families", "methods", "parts", "runtimes", "studies", "task_kinds", "tasks")
 NAMES = {
     **{folder: list_kinds(folder) for folder in KINDS},
-    "inits": [*STARTS, "fitted", "auto", "PATH"],
+    "inits": [*STARTS, "solved", "fitted", "auto", "PATH"],
     "metrics": list(METRICS),
     "rules": list(get_args(RuleKind)),
     "schedules": list(SCHEDULES),

@@ -54,3 +54,25 @@ def test_a_plan_that_makes_nothing_smaller_says_so(recipe, command):
     told = "nothing gets smaller: give fewer plan.successors"
     assert told in " ".join(command("plan", recipe, "plan.successors=4").out.split())
     assert told not in " ".join(command("plan", recipe, "plan.successors=2").out.split())
+
+
+@pytest.mark.parametrize(
+    ("keys", "start"),
+    [
+        (["method.name=solve"], "solved"),
+        (["plan.init=solved"], "solved"),
+        (["plan.init=fitted", "plan.fitting.start=solved"], "fitted, from solved"),
+        (["plan.init=fitted"], "fitted, from lower"),
+    ],
+)
+def test_a_start_that_is_computed_is_named_with_what_it_comes_from(command, recipe, keys, start):
+    assert f"successors start: {start}\n" in command("plan", recipe, *keys).out
+
+
+def test_of_a_run_without_training_the_peak_of_memory_is_while_solving(command, recipe, tiny_expert_folder):
+    given = f"predecessor.path={tiny_expert_folder}"
+    result = command("plan", recipe, "--estimate", "method.name=solve", given)
+    assert result.code == 0, result.err
+    assert " MB, while solving: weights" in " ".join(result.out.split())
+    assert ["solving"] in [line.split()[:-2] for line in result.out.splitlines()]
+    assert "truncated" not in result.out

@@ -1,4 +1,4 @@
-"""The contract of every method, found by its file: trains a tiny model and yields a successor of the plan's depth."""
+"""The contract of every method, found by its file: it yields a successor of the plan's depth from a tiny model."""
 
 import copy
 from dataclasses import replace
@@ -21,13 +21,13 @@ def compress(job, name, **options):
 
 
 @pytest.mark.parametrize("name", list_kinds("methods"))
-def test_a_method_trains_and_yields_a_successor_of_the_plans_depth(name, make_job):
+def test_a_method_yields_a_successor_of_the_plans_depth_in_all_steps_or_none(name, make_job):
     job = make_job()
     before = {name: value.clone() for name, value in job.predecessor.state_dict().items()}
     outcome = compress(job, name)
     assert type(outcome.successor) is BertForSequenceClassification
     assert outcome.successor.config.num_hidden_layers == len(outcome.successor.bert.encoder.layer) == 2
-    assert outcome.steps == 6
+    assert outcome.steps == (0 if name == "solve" else 6)
     assert list(outcome.stages) == [stage.name for stage in outcome.stages.values()]
     after = outcome.successor.state_dict()
     first = "bert.encoder.layer.0.output.dense.weight"

@@ -64,9 +64,12 @@ def _show_estimate(estimate: dict, console: Console) -> None:
         f"successor {count(once['successor'])}",
         soft_wrap=True,
     )
+    while_what = (
+        memory["phase"] if estimate["phases"][memory["phase"]]["steps"] is None else f"training {memory['phase']}"
+    )
     shares = ", ".join(f"{name} {size:.0f}" for name, size in memory["parts_mb"].items())
     console.print(
-        f"memory at the peak: {memory['estimated_mb']:.0f} MB, while training {memory['phase']}: {shares}",
+        f"memory at the peak: {memory['estimated_mb']:.0f} MB, while {while_what}: {shares}",
         soft_wrap=True,
     )
     console.print(f"calibrated in {duration(estimate['calibration_seconds'])}")

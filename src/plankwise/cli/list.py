@@ -91,6 +91,11 @@ def _entries(what: str) -> Iterable[Entry]:
             for name, meaning in STARTS.items():
                 yield Entry(name, meaning)
             yield Entry(
+                "solved",
+                "each successor's linear maps by least squares on some texts: no training, no labels",
+                "plan.solving.*",
+            )
+            yield Entry(
                 "fitted", "each successor learns to do what its span does, before the method starts", "plan.fitting.*"
             )
             yield Entry("auto", "lower; for replacing, fitted where a successor stands for three blocks or more")

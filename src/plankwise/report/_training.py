@@ -105,10 +105,20 @@ def _estimate(record: dict) -> str:
     return table("Time of each phase, as estimated before the run and as measured", columns, rows, key="estimate")
 
 
+def _untrained(stage: dict, notes: dict) -> str:
+    """What a stage without steps took, and what it changed if the record's notes of it say so."""
+    told = f"{stage.get('seconds'):.0f} s, no training" if stage.get("seconds") else "no training"
+    if is_number(notes.get("effect")):
+        told += f", end effect {number(notes['effect'])} ({number(notes.get('effect_before'))} of copies)"
+    return told
+
+
 def _remarks(record: dict) -> str:
     told = []
     for name, stage in record.get("stages", {}).items():
-        if is_number(stage.get("best_score")):
+        if stage.get("steps") == 0:
+            told.append(f"{name}: {_untrained(stage, record.get(name) or {})}")
+        elif is_number(stage.get("best_score")):
             best = f"best {number(stage['best_score'])} at step {stage.get('best_step')}"
             held_back = f" ({told_apart})" if (told_apart := held_back_remark(stage)) else ""
             told.append(f"{name}: {stage.get('steps'):,} steps, {stage.get('seconds', 0):.0f} s, {best}{held_back}")

@@ -6,7 +6,16 @@ from pathlib import Path
 
 from plankwise.files import write_text
 from plankwise.record import Shown
-from plankwise.report.remarks import MARK, guard_remarks, has_learnt, held_back_remark, remarks, show_retained
+from plankwise.report.remarks import (
+    MARK,
+    guard_remarks,
+    has_learnt,
+    held_back_remark,
+    is_untrained,
+    like_the_successor,
+    remarks,
+    show_retained,
+)
 from plankwise.report.speed import show_speedup, speedup_of
 from plankwise.report.text import MODELS, as_markdown, count, is_number, number
 from plankwise.report.verdict import score_name, show_score, verdict
@@ -105,10 +114,11 @@ def _how(record: dict) -> str:
     slots = record.get("plan") or []
     lines = [f"Made by {tool}, {start}, on the task {as_markdown(record['task'].get('name', ''))}."]
     if slots:
+        steps = "without training," if is_untrained(record) else f"in {record.get('steps', 0):,} steps"
         blocks = sum(max(1, len(slot.get("span") or [])) for slot in slots)
         lines.append(
-            f"{blocks} modules of the predecessor were replaced by {len(slots)} successors (method: {as_markdown(method)}), in "
-            f"{record.get('steps', 0):,} steps with seed {record.get('seed')}."
+            f"{blocks} modules of the predecessor were replaced by {len(slots)} successors (method: {as_markdown(method)}), "
+            f"{steps} with seed {record.get('seed')}."
         )
     return " ".join(lines)
 
@@ -129,7 +139,8 @@ def _table(record: dict) -> str:
                 show_speedup(speedup_of(record, name)),
             ]
             lines.append(f"| {' | '.join(cells)} |")
-    note = "\n\ntruncated: the predecessor's lower blocks alone, trained as long." if "truncated" in record else ""
+    lower = f"\n\ntruncated: the predecessor's lower blocks alone, {like_the_successor(record)}."
+    note = lower if "truncated" in record else ""
     if any(not has_learnt(record[name]) for name in MODELS if name in record):
         note += f"\n\n{as_markdown(MARK)} {as_markdown('; '.join(remarks({**record, 'ignored_guards': {}})))}."
     return "\n".join(lines) + note
@@ -152,8 +163,9 @@ def _limits(record: dict) -> str:
     dev = record["task"].get("dev")
     examples = sum(value for value in dev.values() if is_number(value)) if isinstance(dev, dict) else dev
     size = f" {examples:,} held-out" if is_number(examples) else " held-out"
+    chose = "" if is_untrained(record) else " that also chose the best checkpoint"
     lines = [
-        f"- The scores are from one run with one seed on{size} {Shown.of(record).unit} that also chose the best checkpoint; "
+        f"- The scores are from one run with one seed on{size} {Shown.of(record).unit}{chose}; "
         "other data may give others.",
         "- Whatever the predecessor gets wrong, and whatever its training texts were biased towards, the successor inherits.",
     ]

@@ -10,6 +10,7 @@ from plankwise.report.text import MODELS, duration, is_number, number, share
 
 MARK = "*"  # beside a share that is not an achievement; a remark below says why
 ADVICE = "train longer (training.epochs), cut less (plan.successors) or try another training.learning_rate"
+UNTRAINED_ADVICE = "train it (another method.name) or cut less (plan.successors)"
 WHOLE_ADVICE = "train it longer (predecessor.training.epochs) or with another predecessor.training.learning_rate"
 NO_ROW = "no row is shown to have learnt the task"
 
@@ -37,15 +38,27 @@ def constant_claim(model: Mapping) -> str:
     return remark if not remark or remark.startswith("answers") else f"is {remark}"
 
 
-def what_to_do(name: str) -> str:
+def is_untrained(record: Mapping) -> bool:
+    """Whether the run's method trained nothing, and so the truncated model beside it was not trained either."""
+    return record.get("steps") == 0
+
+
+def like_the_successor(record: Mapping) -> str:
+    """How the truncated model was trained: as the successor was."""
+    return "without training" if is_untrained(record) else "trained as long"
+
+
+def what_to_do(record: Mapping, name: str) -> str:
     """How the record's model of that name would learn more."""
-    return WHOLE_ADVICE if name in ("predecessor", "model") else ADVICE
+    if name in ("predecessor", "model"):
+        return WHOLE_ADVICE
+    return UNTRAINED_ADVICE if is_untrained(record) else ADVICE
 
 
 def remarks(record: Mapping) -> list[str]:
     """A sentence for every model that is not shown to beat a constant answer, and for every guard that was ignored."""
     told = [
-        f"the {'truncated model' if name == 'truncated' else name} {constant_claim(record[name])}: {what_to_do(name)}"
+        f"the {'truncated model' if name == 'truncated' else name} {constant_claim(record[name])}: {what_to_do(record, name)}"
         for name in MODELS
         if name in record and not has_learnt(record[name])
     ]
@@ -101,6 +114,16 @@ def held_back_note(rows: Sequence[tuple[str, float | None]]) -> str:
         if told
         else ""
     )
+
+
+def steps_remark(record: Mapping) -> str:
+    """How many steps the method took; of one without steps, what it did instead."""
+    if not is_untrained(record):
+        return f"{record['steps']} steps, {record['skipped_steps']} of them skipped: no slot was replaced"
+    seconds, solving = duration(own_seconds(record)), record.get("solving")
+    if not solving:
+        return f"no training: the successor took {seconds}"
+    return f"no training: the successor was solved in {seconds}, on {solving['texts']:,} texts without labels"
 
 
 def training_time(record: Mapping, *, without: str = "") -> str:

@@ -9,7 +9,14 @@ from rich.table import Table
 
 from plankwise.record import SCORE, Shown
 from plankwise.report._effort import effort_remark
-from plankwise.report.remarks import held_back_remark, remarks, show_retained, training_time
+from plankwise.report.remarks import (
+    held_back_remark,
+    is_untrained,
+    remarks,
+    show_retained,
+    steps_remark,
+    training_time,
+)
 from plankwise.report.speed import speedup_of
 from plankwise.report.text import MODELS, count, esc, number
 from plankwise.report.verdict import verdict
@@ -101,6 +108,9 @@ def _notes(record: dict) -> list[str]:
         told.append(f"speed-up {found.doubt}")
     if record["made_head"]:
         told.append("the predecessor's head was made here: it had none for this task")
-    told.append(f"{record['steps']} steps, {record['skipped_steps']} of them skipped: no slot was replaced")
-    told.append(f"training: {training_time(record)}")
+    told.append(steps_remark(record))
+    if not is_untrained(record):
+        told.append(f"training: {training_time(record)}")
+    elif set(record.get("seconds_by") or ()) - {"successor"}:
+        told.append(f"training: {training_time(record, without='successor')}")
     return told

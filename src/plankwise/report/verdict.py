@@ -4,7 +4,16 @@ import math
 from dataclasses import dataclass
 
 from plankwise.record import Shown
-from plankwise.report.remarks import constant_claim, constant_remark, has_learnt, own_seconds, training_time, what_to_do
+from plankwise.report.remarks import (
+    constant_claim,
+    constant_remark,
+    has_learnt,
+    is_untrained,
+    like_the_successor,
+    own_seconds,
+    training_time,
+    what_to_do,
+)
 from plankwise.report.speed import ShownSpeedup, speedup_of
 from plankwise.report.text import MISSING, count, duration, is_number, number, share, times
 
@@ -39,9 +48,11 @@ def verdict(record: dict) -> str:
     if "successor" not in record:
         model = record["model"]
         told = f"The model has {_with_article(score_name(record))} of {show_score(record, model)} on dev"
-        return f"{told}." if has_learnt(model) else f"{told}; it {constant_claim(model)}: {what_to_do('model')}."
+        return (
+            f"{told}." if has_learnt(model) else f"{told}; it {constant_claim(model)}: {what_to_do(record, 'model')}."
+        )
     after = record["successor"]
-    first = "" if has_learnt(after) else f"The successor {constant_claim(after)}: {what_to_do('successor')}. "
+    first = "" if has_learnt(after) else f"The successor {constant_claim(after)}: {what_to_do(record, 'successor')}. "
     claims = [f"is {' and '.join(made)}"] if (made := [*_smaller(record), *_faster(record)]) else []
     beside = f"{_beside_predecessor(record)}{_beside_truncated(record)}{_doubt_of_speed(record)}"
     return f"{first}{'It' if first else 'The successor'} {' and '.join([*claims, _kept(record)])}{beside}."
@@ -132,8 +143,9 @@ def _beside_truncated(record: dict) -> str:
     """How the truncated model stands to the successor; scores within the sampling error of each other are a tie."""
     if "truncated" not in record:
         return ""
+    trained = like_the_successor(record)
     if not has_learnt(record["truncated"]):
-        return f"; a truncated model trained as long {constant_claim(record['truncated'])}"
+        return f"; a truncated model {trained} {constant_claim(record['truncated'])}"
     shown, truncated = Shown.of(record), record["truncated"]
     in_shares = is_number(truncated.get("retained")) and not shown.lower_is_better
     reached = f"keeps {share(truncated['retained'])}" if in_shares else f"has {show_score(record, truncated)}"
@@ -141,10 +153,10 @@ def _beside_truncated(record: dict) -> str:
     if is_number(ours) and is_number(theirs):
         doubt = "" if ours == theirs else _doubt(record, ours, theirs)
         if ours == theirs or doubt:
-            return f"; no difference is shown between it and a truncated model trained as long, which {reached}{doubt}"
+            return f"; no difference is shown between it and a truncated model {trained}, which {reached}{doubt}"
         if ours > theirs if shown.lower_is_better else ours < theirs:
-            return f"; it does not beat the truncated model, which, trained as long, {reached}"
-    return f"; a truncated model trained as long {reached}"
+            return f"; it does not beat the truncated model, which, {trained}, {reached}"
+    return f"; a truncated model {trained} {reached}"
 
 
 def _doubt(record: dict, score: float, other: float) -> str:
@@ -175,6 +187,10 @@ def _time_note(record: dict, faster: ShownSpeedup | None) -> str:
 def _steps(record: dict) -> str:
     skipped = record.get("skipped_steps") or 0
     apart = "successor" in (record.get("seconds_by") or {})
-    told = f"of training{' the successor' if apart else ''}, {record.get('steps', 0):,} steps"
-    told = f"{told}, {skipped:,} without a slot" if skipped else told
+    if is_untrained(record):
+        told = "of solving, no training" if record.get("solving") else "no training"
+    else:
+        what = "solving and training" if record.get("solving") else "training"
+        told = f"of {what}{' the successor' if apart else ''}, {record.get('steps', 0):,} steps"
+        told = f"{told}, {skipped:,} without a slot" if skipped else told
     return f"{told}; {training_time(record, without='successor')}" if apart and len(record["seconds_by"]) > 1 else told

@@ -30,7 +30,7 @@ from plankwise.run.training import (
     look_at,
     make_ready,
     train,
-    truncated,
+    train_truncated,
 )
 from plankwise.training.interruption import interruptible
 from plankwise.training.stage import StageResult
@@ -70,9 +70,10 @@ def _compress(config: RunConfig, context: Context, lock: FolderLock) -> dict:
     held_back[SUCCESSOR] = outcome.stage.held_back
     paths = {PREDECESSOR: predecessor.path, SUCCESSOR: str(run.save(outcome.successor, SUCCESSOR))}
     if has_truncated(config):
-        other = train(truncated(run), plan, predecessor.take())
+        other = train_truncated(run, plan, predecessor.take(), outcome)
         stages[TRUNCATED] = other.stage
-        seconds_by[TRUNCATED] = other.seconds
+        if other.steps:
+            seconds_by[TRUNCATED] = other.seconds
         held_back[TRUNCATED] = other.stage.held_back
         paths[TRUNCATED] = str(run.save(other.successor, TRUNCATED))
 

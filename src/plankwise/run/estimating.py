@@ -27,7 +27,7 @@ from plankwise.evaluation.size import count_parameters
 from plankwise.files import write_text
 from plankwise.run.inputs import Inputs, Run, read_inputs
 from plankwise.run.measuring import memory_mb
-from plankwise.run.training import PREDECESSOR, SUCCESSOR, has_truncated, train, train_whole, truncated
+from plankwise.run.training import PREDECESSOR, SUCCESSOR, has_truncated, train, train_truncated, train_whole
 from plankwise.task_kinds import kind_of
 from plankwise.training.job import Outcome
 from plankwise.training.stage import Stage, StageResult
@@ -58,7 +58,11 @@ def preview(config: RunConfig, console: Console, *, estimate: bool) -> dict:
     return {
         "plan": outcome.plan.to_json(),
         "method": config.method.name,
-        "init": {"given": config.plan.init, "start": outcome.notes["init"], "fitted_from": config.plan.start},
+        "init": {
+            "given": config.plan.init,
+            "start": outcome.notes["init"],
+            "fitted_from": "solved" if config.plan.solves else config.plan.start,
+        },
         "parameters": {PREDECESSOR: count_parameters(model), SUCCESSOR: count_parameters(outcome.successor)},
         **({} if found is None else {"estimate": found.to_json()}),
     }
@@ -91,7 +95,7 @@ def rehearse(inputs: Inputs, estimate: Estimate | None) -> Outcome:
             estimate.evaluated += Weights(model.eval()).forward()  # once trained, it is looked at
         outcome = with_a_copy(lambda run, own: train(run, plan, own))
         if has_truncated(config):
-            with_a_copy(lambda run, own: train(truncated(run), plan, own))
+            with_a_copy(lambda run, own: train_truncated(run, plan, own, outcome))
         models = {PREDECESSOR: model, SUCCESSOR: outcome.successor}
         counts = {PREDECESSOR: 1, SUCCESSOR: 1 + has_truncated(config)}
         context.on_main(lambda: add_measurements(estimate, models, counts, inputs.run.task, config.evaluation))

@@ -16,6 +16,7 @@ from plankwise.training.stage import StageResult, trained_alone
 
 PREDECESSOR, SUCCESSOR, TRUNCATED = "predecessor", "successor", "truncated"
 EVALUATIONS = "evaluations"
+TRUNCATION = "finetune"  # the method
 
 
 def make_ready(predecessor: Predecessor) -> dict[str, StageResult]:
@@ -67,10 +68,25 @@ def train_whole(run: Run, model: nn.Module, name: str, *, new_head: bool) -> dic
 
 def train(run: Run, plan: Plan, predecessor: nn.Module) -> Outcome:
     """Trains by the method of the run's config; the predecessor is given away."""
+    method = run.config.method
+    return load_kind("methods", method.name, key="method.name").compress(_make_job(run, plan, predecessor), method)
+
+
+def train_truncated(run: Run, plan: Plan, predecessor: nn.Module, outcome: Outcome) -> Outcome:
+    """The truncated model, trained for as many steps as the successor, or not at all; the predecessor is given away."""
+    if outcome.steps:
+        return train(_with_truncation(run), plan, predecessor)
+    job = _make_job(_with_truncation(run), plan, predecessor)
+    start = job.start()
+    model = load_kind("methods", TRUNCATION, key="method.name").truncate(job, start.successors)
+    return start.outcome(model, StageResult(TRUNCATED, 0, 0, 0.0, 0.0, best_step=0, best_score=0.0))
+
+
+def _make_job(run: Run, plan: Plan, predecessor: nn.Module) -> Job:
     config, held_out = run.config, run.task.held_out
     if run.rehearse is not None:  # one text is enough to see what is done with them
         held_out = replace(held_out, dataset=held_out.dataset.select([0]), lengths=held_out.lengths[:1])
-    job = Job(
+    return Job(
         predecessor=predecessor,
         plan=plan,
         options=config.plan,
@@ -79,18 +95,17 @@ def train(run: Run, plan: Plan, predecessor: nn.Module) -> Outcome:
         held_out=held_out,
         stage=lambda name: run.stage(name, config.training),
     )
-    return load_kind("methods", config.method.name, key="method.name").compress(job, config.method)
 
 
 def has_truncated(config: RunConfig) -> bool:
     """Whether the truncated model is trained beside the successor; a run whose method is truncation has it already."""
-    return config.evaluation.truncated and config.method.name != "finetune"
+    return config.evaluation.truncated and config.method.name != TRUNCATION
 
 
-def truncated(run: Run) -> Run:
-    """The same run for the truncated model, fine-tuned for as many steps as the successor."""
+def _with_truncation(run: Run) -> Run:
+    """The same run for the truncated model, whose method is truncation."""
     config = run.config
-    module = load_kind("methods", "finetune", key="method.name")
+    module = load_kind("methods", TRUNCATION, key="method.name")
     training = config.training.model_copy(update=module.defaults({})["training"])
     plan = config.plan.model_copy(update={"init": config.plan.start})
     return replace(
