@@ -64,7 +64,7 @@ def _reported(cells: list[dict]) -> list[dict]:
     first = [cell for cell in cells if cell["seed"] == 0]
     if not first:
         return []
-    rate = max(first, key=lambda cell: cell["choose"])["rate"]
+    rate = max(first, key=lambda cell: (cell["choose"], -cell["rate"]))["rate"]  # as `cells.py` chooses
     return sorted((cell for cell in cells if cell["rate"] == rate), key=lambda cell: cell["seed"])
 
 

@@ -140,7 +140,7 @@ class PlanOptions(Options):
     init: str = Field(
         "auto",
         description="weights to start from: first, lower, upper, spread, mean, random, a checkpoint's folder, solved or fitted; "
-        "auto: lower, and for replacing fitted where a successor stands for three blocks or more",
+        "auto: solved for replacing and kd where successors can be, else lower",
     )
     fitting: FittingOptions = Field(
         FittingOptions(), description="with init = 'fitted' or 'auto': each successor learns its span"

@@ -98,7 +98,7 @@ def _entries(what: str) -> Iterable[Entry]:
             yield Entry(
                 "fitted", "each successor learns to do what its span does, before the method starts", "plan.fitting.*"
             )
-            yield Entry("auto", "lower; for replacing, fitted where a successor stands for three blocks or more")
+            yield Entry("auto", "solved for replacing and kd where successors can be, else lower")
             yield Entry(
                 "PATH",
                 "the folder or hub name of a checkpoint with as many blocks as successors, or as the predecessor",

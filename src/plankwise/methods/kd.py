@@ -40,7 +40,7 @@ def compress(job: Job, options: Options) -> Outcome:
     from plankwise.training.losses import distilling
     from plankwise.training.targets import read_logits
 
-    start = job.start()
+    start = job.start(gains=True)
     stage = start.stage("kd")
     targets = stage.targets(job.predecessor, read_logits)
     student = truncate(job, start.successors)

@@ -81,7 +81,7 @@ def defaults(section: dict[str, Any]) -> dict[str, dict]:
     """What this method changes in the defaults of other sections."""
     if section.get("mode") == "reference":
         return {"training": {"learning_rate": 2e-5}, "plan": {"init": "first"}}
-    return {"training": {"learning_rate": 2e-4}}
+    return {"training": {"learning_rate": 1.5e-4}}
 
 
 def reads_logits(options: Options) -> bool:
@@ -102,7 +102,7 @@ def compress(job: Job, options: Options) -> Outcome:
     from plankwise.training.ship import launch
     from plankwise.training.targets import read_logits
 
-    start = job.start(fit_wide=True)
+    start = job.start(gains=True)
     stage = start.stage("replacing")
     targets = stage.targets(job.predecessor, read_logits) if options.alpha else None
     rules = Rules(

@@ -11,13 +11,11 @@ from plankwise.config import PlanOptions
 from plankwise.core.plan import Plan
 from plankwise.data.batch import without_labels
 from plankwise.data.encode import Encoded, encode
-from plankwise.errors import ConfigError
+from plankwise.errors import ConfigError, PlanError
 from plankwise.models.plans import build_successors
 from plankwise.training.fitting import Fit, add_texts, fit, read_texts
 from plankwise.training.solved import Solved, solve_start
 from plankwise.training.stage import Stage, StageResult
-
-WIDE = 3  # blocks a successor, from which on fitting first has paid; see EXPERIMENTS.md
 
 
 @dataclass(frozen=True)
@@ -55,17 +53,26 @@ class Job:
     held_out: Encoded
     stage: Callable[[str], Stage]
 
-    def start(self, *, fit_wide: bool = False, solve: bool = False) -> "Start":
+    def start(self, *, gains: bool = False, solve: bool = False) -> "Start":
         """The successors as the plan says they start; if they are to be solved or fitted, that is done here.
 
-        `fit_wide`: the method gains by it where spans are wide, so that init = "auto" means `fitted` there. `solve`: the method
-        is nothing without it.
+        `gains`: the method is better from solved successors, so that init = "auto" means `solved`, where they can be. `solve`: the
+        method is nothing without it.
         """
         solved = self._solve() if solve or self.options.solves else None
+        if solved is None and gains and self.options.init == "auto":
+            solved = self._try_to_solve()
         successors = solved.successors if solved else self._build(self.options.start)
-        chosen = fit_wide and self.options.init == "auto" and self._is_wide and self.stage("fitting").num_steps > 1
-        fitted = self._fit(successors) if self.options.init == "fitted" or chosen else None
+        fitted = self._fit(successors) if self.options.init == "fitted" else None
         return Start(self, successors, fitted, solved)
+
+    def _try_to_solve(self) -> Solved | None:
+        """Solved successors; None, and says why, if they cannot be solved."""
+        try:
+            return self._solve()
+        except PlanError as error:
+            self.stage("solving").context.console.print(f"plan.init is 'auto': {error}", soft_wrap=True)
+            return None
 
     def _build(self, init: str) -> list[nn.Module]:
         return build_successors(self.predecessor, self.plan, init=init, seed=self.seed)
@@ -77,12 +84,6 @@ class Job:
             given = pa.table({"text": read_texts(options.texts, "plan.solving.texts")})
             texts = encode(given, stage.tokenizer, self.max_length)
         return solve_start(replace(stage, train=texts), self.predecessor, self.plan, self._build, options.tokens)
-
-    @property
-    def _is_wide(self) -> bool:
-        """Whether a successor stands for WIDE blocks or more, on average."""
-        spans = [len(slot.span) for slot in self.plan.slots]
-        return sum(spans) >= WIDE * len(spans)
 
     def _fit(self, successors: list[nn.Module]) -> Fit:
         fitting, stage = self.options.fitting, self.stage("fitting")
