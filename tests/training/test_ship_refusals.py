@@ -26,7 +26,7 @@ from plankwise.errors import ConfigError, PlanError
         ({"unfreeze": "heads"}, "unfreeze is 'heads'; choose one of nothing, head, embeddings, all"),
         (
             {"init": "fitted"},
-            "init is 'fitted', for which successors are trained on texts first, and hybrid() is given none; use a recipe with "
+            "init is 'fitted', for which successors are computed from texts first, and hybrid() is given none; use a recipe with "
             "plan.init = 'fitted' and `plankwise compress`, or choose first, lower, upper, spread, mean, random here",
         ),
     ],
