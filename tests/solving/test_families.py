@@ -28,6 +28,10 @@ FAMILIES = {
         "DebertaV2ForSequenceClassification",
         {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "conv_kernel_size": 3},
     ),
+    "deberta-v3": (  # whose queries and keys read relative positions too
+        "DebertaV2ForSequenceClassification",
+        {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True},
+    ),
     "electra": ("ElectraForSequenceClassification", {**SMALL, "embedding_size": 16}),
     "modernbert": (
         "ModernBertForSequenceClassification",
@@ -62,7 +66,7 @@ def make(name, toys):
     """A model and batches for it."""
     class_name, options = FAMILIES[name]
     torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(name, **options)
+    config = transformers.AutoConfig.for_model(name.replace("deberta-v3", "deberta-v2"), **options)
     model = getattr(transformers, class_name)(config).eval()
     if name == "vit":
         return model, [{"pixel_values": torch.randn(16, 3, 16, 16)} for _ in range(10)]
@@ -84,6 +88,17 @@ def test_half_the_blocks_solved_are_nearer_to_the_predecessor_than_copies(name, 
     successor = take_out(solved.assemble(model, found.plan, found.successors))
     assert all(torch.isfinite(value).all() for value in successor.state_dict().values())
     assert successor(**batches[0]).logits.shape[0] == len(next(iter(batches[0].values())))
+
+
+def test_maps_that_run_twice_stay_as_they_were(toys, solved):
+    model, batches = make("deberta-v3", toys)
+    found = solved(model, batches)
+    for slot, successor, donors in zip(found.solution.slots, found.successors, ((0, 1), (2, 3)), strict=True):
+        donor = model.deberta.encoder.layer[donors[slot["start"] == "upper"]]
+        for name in ("query_proj", "key_proj"):
+            path = f"attention.self.{name}.weight"
+            assert torch.equal(successor.state_dict()[path], donor.state_dict()[path])
+        assert slot["maps"] == (4 if slot["start"] == "upper" else 1)
 
 
 def test_of_t5_each_chain_alone_is_solved(toys, solved):

@@ -10,6 +10,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from plankwise.core.chain import find_chains
 from plankwise.core.plan import Plan, Slot, listed_plan
 from plankwise.errors import PlanError
+from plankwise.solving.solve import solve
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +113,14 @@ def test_a_head_is_solved_as_any_linear_map(bert, toys, solved):
 def test_what_the_answers_do_not_depend_on_is_refused_as_any_other_module_is(bert, toys, solved):
     with pytest.raises(PlanError, match="slot pooler, a BertPooler, and its span do not both end in a linear map"):
         solved(bert.bert, toys.make_tokens(4), Plan((Slot("pooler"),)))
+
+
+def test_successors_that_share_weights_are_refused_by_the_names_of_their_slots(toys, tmp_path):
+    model, batches = toys.make_linear_net(), toys.make_states(4)
+    plan = listed_plan(find_chains(model), [[0, 1], [2, 3]])
+    one = toys.copy(model.blocks[0])
+    with pytest.raises(PlanError, match="those of slots blocks 0-1 and blocks 2-3 share weights; choose"):
+        solve(model, plan, lambda init: [one, one], lambda: iter(batches), batches[:1], tmp_path)
 
 
 class Squashed(nn.Module):

@@ -85,11 +85,12 @@ def solve(
     `held_out` texts choose between candidates; `folder` is empty and takes the states.
 
     Raises:
-        PlanError: a successor does not end in a linear map.
+        PlanError: a successor does not end in a linear map, or shares weights with another.
     """
     started = time.monotonic()
     # Sums of half precision would not tell one candidate from another.
     successors = {start: [one.float() for one in build(start)] for start in (ALL, LAST)}
+    _refuse_shared(plan, successors[LAST])
     hybrid = assemble(copy.deepcopy(model).float(), plan, list(successors[LAST]))
     sample = {name: value[:SAMPLES] for name, value in held_out[len(held_out) // 2].items()}
     bench = Bench(hybrid, sample, folder)
@@ -132,6 +133,17 @@ def solve(
             f"solving: {slot}, {number + 1} of {len(plan.slots)}, from its {best.start} block, effect {effects[best.start]:.3f}"
         )
     return replace(solution, seconds=time.monotonic() - started)
+
+
+def _refuse_shared(plan: Plan, successors: list[nn.Module]) -> None:
+    owners: dict[int, object] = {}
+    for slot, successor in zip(plan.slots, successors, strict=True):
+        for parameter in successor.parameters():
+            if (other := owners.setdefault(id(parameter), slot)) is not slot:
+                raise PlanError(
+                    f"successors are to be solved one after the other, but those of slots {other} and {slot} share weights; "
+                    "choose another plan.init, for example lower"
+                )
 
 
 def _find_candidates(bench: Bench, number: int, modules: dict[str, nn.Module], inputs: Inputs) -> list[Candidate]:

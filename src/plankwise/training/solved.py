@@ -39,7 +39,7 @@ def solve_start(stage: Stage, model: nn.Module, plan: Plan, build: Build, tokens
     It is done once: every rank, and a run that is resumed, takes what was written.
 
     Raises:
-        PlanError: a successor does not end in a linear map.
+        PlanError: a successor does not end in a linear map, or shares weights with another.
         RunError: the disk is full.
     """
     context, file = stage.context, stage.folder / RESULT
