@@ -59,9 +59,9 @@ def test_a_fitted_start_is_a_phase_of_its_own_that_shares_the_steps(look):
 @pytest.mark.parametrize(
     ("overrides", "start"),
     [
-        (["plan.successors=1", "training.max_steps=4"], "fitted"),
-        (["plan.successors=1", "training.max_steps=1"], "lower"),
-        (["plan.successors=1", "training.max_steps=4", "method.name=kd"], "lower"),
+        (["plan.successors=1", "training.max_steps=4"], "solved"),
+        (["plan.successors=1", "training.max_steps=4", "method.name=kd"], "solved"),
+        (["plan.successors=1", "training.max_steps=4", "method.name=finetune"], "lower"),
         (["plan.successors=1", "training.max_steps=4", "plan.init=upper"], "upper"),
     ],
 )

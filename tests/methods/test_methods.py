@@ -114,16 +114,14 @@ def test_mode_reference_sets_the_published_codes_choices_and_each_can_be_set_alo
 
 @pytest.mark.parametrize(
     ("name", "successors", "steps", "start"),
-    [("replacing", 1, 4, "fitted"), ("replacing", 2, 4, "lower"), ("replacing", 1, 1, "lower"), ("kd", 1, 4, "lower")],
+    [("replacing", 1, 4, "solved"), ("replacing", 2, 1, "solved"), ("kd", 2, 4, "solved"), ("finetune", 1, 4, "lower")],
 )
-def test_successors_of_wide_spans_are_fitted_first_where_the_method_gains_by_it(
-    name, successors, steps, start, make_job
-):
+def test_successors_are_solved_first_where_the_method_gains_by_it(name, successors, steps, start, make_job):
     model = make_job().predecessor
     job = make_job(model, even_plan(find_chains(model), successors), training={"max_steps": steps})
     outcome = compress(job, name)
     assert outcome.notes["init"] == start
-    assert ("fitting" in outcome.stages) == (start == "fitted")
+    assert ("solving" in outcome.stages) == (start == "solved")
     assert outcome.steps == steps
 
 
