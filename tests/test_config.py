@@ -38,7 +38,7 @@ def test_reference_mode_changes_defaults_but_not_what_is_given():
     config = validate_config({"method": {"mode": "reference"}, "plan": {"init": "upper"}})
     assert config.training.learning_rate == 2e-5
     assert config.plan.init == "upper"
-    assert validate_config({}).training.learning_rate == 2e-4
+    assert validate_config({}).training.learning_rate == 1.5e-4
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_help_is_short_and_is_what_a_command_without_arguments_shows(command, na
 def test_help_of_compress_has_the_usual_keys_and_says_where_all_are(command):
     out = command("compress", "--help").out
     assert "plankwise list keys" in out
-    assert "training.learning_rate=0.0002" in out
+    assert "training.learning_rate=0.00015" in out
     assert "plankwise[demo]" in out
 
 
@@ -97,7 +97,7 @@ def test_every_key_is_listed_with_every_value_that_is_allowed(groups):
 
 
 def test_the_default_that_is_shown_is_the_one_that_counts(groups):
-    assert groups["training"]["training.learning_rate"].default == "0.0002"
+    assert groups["training"]["training.learning_rate"].default == "0.00015"
     assert groups["predecessor"]["predecessor.training"].default == "warmup_share = 0.1"
     assert groups["task.glue"]["task.subset"].default == "needed"
     assert groups["task.glue"]["task.clean"].default == "false"

@@ -10,7 +10,7 @@ def test_the_plan_is_printed_slot_by_slot_and_nothing_is_written(command, recipe
     lines = [line.split() for line in result.out.splitlines()]
     assert ["1", "bert.encoder.layer", "0-1", "layers"] in lines
     assert ["2", "bert.encoder.layer", "2-3", "layers"] in lines
-    assert "successors start: lower (plan.init = auto, method replacing)" in result.out
+    assert "successors start: solved (plan.init = auto, method replacing)" in result.out
     assert "parameters: predecessor 38.3 k, successor 21.2 k" in result.out
     assert "multiply-adds" not in result.out
     assert set(tmp_path.rglob("*")) == before

@@ -62,7 +62,7 @@ def test_every_row_has_every_seed_and_scores_what_its_outputs_score(finished):
         assert task.task.score_outputs(cell.outputs) == {**cell.metrics, "score": cell.score}
         assert (cell.steps, cell.failure) == (3, None)
         assert cell.parameters < task.predecessor["parameters"]
-        assert cell.notes["init"] == "lower"
+        assert cell.notes["init"] == {"cut": "lower", "ours": "solved"}[cell.label]
     assert task.predecessor["score"] > 0.9
     assert task.predecessor["seconds"] is None
 
@@ -76,7 +76,7 @@ def test_a_cells_config_is_the_recipes_with_its_methods_defaults_its_seed_and_th
         assert config["run"]["data_seed"] == 0
         assert config["task"]["train"] == timed["task"]["train"]
         assert config["training"]["max_steps"] == 3
-        assert config["training"]["learning_rate"] == {"cut": 1e-4, "ours": 2e-4}[path.parent.name]
+        assert config["training"]["learning_rate"] == {"cut": 1e-4, "ours": 1.5e-4}[path.parent.name]
     assert task.own_budget == frozenset()
 
 

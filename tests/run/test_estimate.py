@@ -29,7 +29,15 @@ def test_a_run_has_the_same_weights_with_an_estimate_and_without(recipe, tmp_pat
 def test_a_record_holds_every_phase_as_estimated_and_as_measured(recipe):
     record = compress(load_config(recipe, [*QUICK, "method.name=kd"]), QUIET)
     estimate = record["estimate"]
-    assert list(estimate["phases"]) == ["predecessor", "targets", "kd", "truncated", "evaluations", "latency"]
+    assert list(estimate["phases"]) == [
+        "predecessor",
+        "solving",
+        "targets",
+        "kd",
+        "truncated",
+        "evaluations",
+        "latency",
+    ]
     assert all(phase["estimated"] > 0 and phase["measured"] > 0 for phase in estimate["phases"].values())
     assert estimate["phases"]["kd"]["measured"] == record["stages"]["kd"]["seconds"]
     assert estimate["phases"]["targets"]["measured"] == record["targets"]["seconds"]

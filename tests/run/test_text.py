@@ -73,7 +73,7 @@ def finished(text_recipe, quiet_console):
 def test_text_comes_in_and_a_compressed_masked_language_model_comes_out(finished, tmp_path):
     record = finished
     assert record["made_head"] is True
-    assert list(record["stages"]) == ["head", "predecessor", "replacing", "truncated"]
+    assert list(record["stages"]) == ["head", "predecessor", "solving", "replacing", "truncated"]
     assert record["stages"]["head"]["max_steps"] == 6
     assert record["stages"]["predecessor"]["max_steps"] == 24
     before, after = record["predecessor"]["metrics"]["perplexity"], record["successor"]["metrics"]["perplexity"]
@@ -114,7 +114,7 @@ def test_a_model_with_a_head_is_not_trained_first(finished, text_recipe, quiet_c
     given = str(tmp_path / "run" / "predecessor")
     overrides = [f"predecessor.path={given}", f"run.folder={tmp_path / 'again'}", "evaluation.truncated=false"]
     record = compress(load_config(text_recipe, overrides), quiet_console)
-    assert list(record["stages"]) == ["replacing"]
+    assert list(record["stages"]) == ["solving", "replacing"]
     assert record["made_head"] is False
     assert record["predecessor"]["metrics"]["perplexity"] == pytest.approx(
         finished["predecessor"]["metrics"]["perplexity"], rel=1e-6
@@ -177,7 +177,7 @@ def test_a_decoder_is_compressed_on_the_next_token(text_recipe, quiet_console, t
         "evaluation.truncated=false",
     ]
     record = compress(load_config(text_recipe, overrides), quiet_console)
-    assert list(record["stages"]) == ["predecessor", "replacing"]
+    assert list(record["stages"]) == ["predecessor", "solving", "replacing"]
     assert record["predecessor"]["metrics"]["perplexity"] < len(tiny.words)
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "successor").config.n_layer == 2
 

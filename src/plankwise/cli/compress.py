@@ -1,8 +1,7 @@
 """Compress a model: from raw data to a checkpoint, as a recipe says.
 
-Example: plankwise compress recipes/reviews.toml plan.successors=2 method.schedule.start=0.1
+Example: plankwise compress recipes/reviews.toml plan.successors=2
 
-With --effort seconds nothing is trained; minutes trains a little; hours searches for the best plan, method and learning rate.
 A run that was stopped goes on when the same command is given again.
 """
 
@@ -28,12 +27,8 @@ def command(
             metavar="[KEY=VALUE]...", help="keys to set otherwise than the recipe does", autocompletion=complete_keys
         ),
     ] = None,
-    effort: Annotated[
-        str | None, typer.Option(help="how much to do: seconds, minutes or hours; the same as run.effort=…")
-    ] = None,
-    within: Annotated[
-        str | None, typer.Option(help="how long it may take, for example 20min; the same as run.within=…")
-    ] = None,
+    effort: Annotated[str | None, typer.Option(help="seconds (no training), minutes, or hours (a search)")] = None,
+    within: Annotated[str | None, typer.Option(help="how long it may take, for example 20min")] = None,
 ) -> None:
     from plankwise.cli._console import give, open_console
     from plankwise.cli._tables import show_results
