@@ -18,7 +18,7 @@ SETTINGS = [
     "predecessor.training.epochs=2",
     "plan.successors=3",
     "plan.init=solved",
-    "plan.solving.tokens=15000",
+    "plan.solving.tokens=8000",
     "training.epochs=2",
     "training.learning_rate=1.5e-4",
     "training.max_length=64",
@@ -59,7 +59,8 @@ def command(
     )
     # The first table, in a folder beside the run's: successors that are solved and nothing else.
     run = {**data.get("run", {}), "folder": f"{folder}-solved", "effort": "seconds"}
-    first = compress(validate_config({**data, "run": run, "method": {"name": "solve"}}), console)
+    quick = {**data.get("evaluation", {}), "latency": False, "estimate": False}
+    first = compress(validate_config({**data, "run": run, "method": {"name": "solve"}, "evaluation": quick}), console)
     if is_main_process():
         show_results(first, console)
     console.print(
