@@ -21,6 +21,7 @@ from plankwise.config import RunConfig
 from plankwise.context import open_context
 from plankwise.evaluation.latency import measure_latency
 from plankwise.evaluation.speedup import SAME
+from plankwise.record import read_record
 from plankwise.run.folders import read_config
 from plankwise.run.inputs import read_run
 from plankwise.runtimes import Batch, Outputs, Predictor
@@ -59,11 +60,12 @@ def _num_bytes(value: Any) -> int:
 def main(folder: Path) -> None:
     config = read_config(folder)
     console = Console(markup=False, width=110)
+    record = read_record(folder)
     run = read_run(_with_model(config, folder / "successor"), open_context(console, folder, config.run.seed))
     predictors: dict[str, Predictor] = {}
     for name in ("predecessor", "truncated", "successor"):
-        if (folder / name).is_dir():
-            one = run.open(str(folder / name))
+        if name in record:  # a predecessor that was given lies elsewhere
+            one = run.open(record[name]["path"])
             assert one.module is not None
             predictors |= {name: one, f"{name}, int8": Int8Predictor(one.module)}
     speed = measure_latency(predictors, run.task.timed(), batch_sizes=BATCH_SIZES, predictions=PREDICTIONS)
