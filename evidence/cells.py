@@ -33,11 +33,15 @@ from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_input
 from plankwise.run.training import train
 from plankwise.runtimes.torch import TorchPredictor
 
+LATE = "-late"
+DRAWN = "solved-late"  # untrained successors that there are of every seed, to start from; of others, of the first
 RATES = (5e-5, 1.5e-4, 4e-4)
+HIGHER = 1e-3  # tried where the highest of them is the best
 SEEDS = (0, 1, 2)
 MOST_LABELS = 4000
 BATCH_SIZE = 32
 TASKS = ("reviews", "sst2", "cola", "germeval")
+TWELVE = ("gte-sst2", "gte-cola")
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,17 @@ class Row:
     task: str
     successors: int
     method: str
-    start: str  # copies, fitted or solved
+    start: str  # copies, fitted or solved, in even spans; in late ones with "-late" behind it
     steps: int
     labels: int = MOST_LABELS
+
+    @property
+    def cut(self) -> str:
+        return "late" if self.start.endswith(LATE) else "even"
+
+    @property
+    def computed(self) -> str:
+        return self.start.removesuffix(LATE)
 
     @property
     def name(self) -> str:
@@ -56,40 +68,43 @@ class Row:
 
 def untrained(depth: int) -> Iterator[Row]:
     """Copies and solved successors as they are."""
-    for task, start in itertools.product(TASKS, ("solved", "copies")):
-        yield Row(task, depth, "none", start, 0)
+    for task, start in itertools.product(TASKS, ("solved-late", "solved", "copies", "copies-late")):
+        if depth > 1 or not start.endswith(LATE):
+            yield Row(task, depth, "none", start, 0)
 
 
-def half(steps: int) -> Iterator[Row]:
-    """6 layers to 3: distillation and replacing, from copies and from solved successors."""
-    for task, start, method in itertools.product(TASKS, ("solved", "copies"), ("kd", "replacing")):
-        yield Row(task, 3, method, start, steps)
+def trained(depth: int, steps: int, labels: int = MOST_LABELS, tasks: tuple[str, ...] = TASKS) -> Iterator[Row]:
+    """Distillation and replacing, from copies and from solved successors."""
+    rows = (("kd", "solved-late"), ("kd", "copies"), ("replacing", "solved-late"))
+    for (method, start), task in itertools.product(rows, tasks):
+        yield Row(task, depth, method, start, steps, labels)
 
 
-def deep(depth: int) -> Iterator[Row]:
-    """6 layers to 2 or to 1."""
-    rows = (("kd", "copies"), ("kd", "solved"), ("replacing", "fitted"), ("replacing", "solved"))
-    for task, (method, start) in itertools.product(TASKS, rows):
-        yield Row(task, depth, method, start, 120)
-
-
-def few() -> Iterator[Row]:
-    """6 layers to 3 with 300 labels; solved successors are solved on all texts, which need no labels."""
-    for task, method, start in itertools.product(TASKS, ("kd", "replacing"), ("copies", "solved")):
-        yield Row(task, 3, method, start, 60, 300)
+def others(depth: int, steps: int) -> Iterator[Row]:
+    """What is left of the product of methods and starts."""
+    rows = (
+        ("kd", "copies-late"),
+        ("kd", "solved"),
+        ("replacing", "solved"),
+        ("replacing", "copies"),
+        ("replacing", "fitted"),
+    )
+    for (method, start), task in itertools.product(rows, TASKS):
+        yield Row(task, depth, method, start, steps)
 
 
 def twelve() -> Iterator[Row]:
-    """12 layers to 6, 4 and 3, untrained, one seed."""
-    for depth, task, start in itertools.product((6, 3, 4), ("gte-sst2", "gte-cola"), ("solved", "copies")):
+    """12 layers to 6, 3 and 2, untrained, one seed."""
+    for depth, task, start in itertools.product((6, 3, 2), TWELVE, ("solved-late", "solved", "copies")):
         yield Row(task, depth, "none", start, 0)
 
 
 PARTS = {
     **{f"untrained-{depth}": partial(untrained, depth) for depth in (3, 2, 1)},
-    **{f"half-{steps}": partial(half, steps) for steps in (30, 120)},
-    **{f"deep-{depth}": partial(deep, depth) for depth in (2, 1)},
-    "few": few,
+    **{f"half-{steps}": partial(trained, 3, steps) for steps in (30, 120, 480)},
+    **{f"others-{depth}": partial(others, depth, 120) for depth in (3, 2, 1)},
+    "deep-2": partial(trained, 2, 120),
+    "few": partial(trained, 3, 60, 300),
     "twelve": twelve,
 }
 
@@ -114,11 +129,13 @@ class Cells:
         """A cell as a config."""
         labels = min(row.labels, row.steps * BATCH_SIZE or MOST_LABELS)
         starts = {"copies": "lower", "fitted": "fitted", "solved": str(self.solved(row, seed))}
+        if row.method == "none":
+            starts["solved"] = "solved"
         return {
             "run": {"folder": str(self.folder / "work" / f"{row.name}-{rate}-{seed}"), "seed": seed, "data_seed": 0},
             "predecessor": {"path": str(self.predecessors / row.task / "model"), "finetune": False},
             "task": {**self.sources[row.task.split("-")[-1]], "train_limit": labels},
-            "plan": {"successors": row.successors, "init": starts[row.start]},
+            "plan": {"successors": row.successors, "cut": row.cut, "init": starts[row.computed]},
             "method": {"name": "solve" if row.method == "none" else row.method},
             "training": {
                 "max_steps": max(1, row.steps),
@@ -131,10 +148,10 @@ class Cells:
         }
 
     def solved(self, row: Row, seed: int) -> Path:
-        return self.folder / "solved" / f"{row.task}-{row.successors}-{seed}"
+        return self.folder / "solved" / f"{row.task}-{row.successors}-{row.cut}-{seed}"
 
     def predecessor(self, row: Row) -> ReadyPredecessor:
-        config = validate_config(self.data(replace(row, start="copies"), 0))
+        config = validate_config(self.data(row, 0))
         key = row.task, config.task.train_limit
         if key not in self.ready:
             self.ready.clear()
@@ -160,20 +177,22 @@ class Cells:
         file = self.folder / f"{row.name}-{rate}-{seed}.json"
         if file.exists():
             return json.loads(file.read_text("utf-8"))
+        if row.steps and row.computed == "solved":
+            self.compute(replace(row, method="none", steps=0, labels=MOST_LABELS), seed)
         ready, config = self.predecessor(row), validate_config(self.data(row, seed, rate))
-        if row.method == "none" and row.start == "copies":
+        if row.method == "none" and row.computed == "copies":
             config = validate_config({**self.data(row, seed), "method": {"name": "finetune"}})
         model = ready.load()
         plan = make_plan(model, config.plan)
         self.evaluating, started = 0.0, time.process_time()
-        if row.method == "none" and row.start == "copies":
+        if row.method == "none" and row.computed == "copies":
             successor, seconds, notes = try_plan(model, plan, init="lower", seed=seed), 0.0, {}
         else:
             outcome = train(ready.at(config), plan, model)
             successor, notes = outcome.successor, outcome.notes.get("solving", {})
             seconds = time.process_time() - started - self.evaluating
         scores = self.score(row, successor)
-        if row.method == "none" and row.start == "solved":
+        if row.method == "none" and row.computed == "solved":
             save(successor, self.solved(row, seed), ready.run.tokenizer)
         cell = {**asdict(row), "seed": seed, "rate": rate, "seconds": seconds, "solving": notes, **_scores(scores)}
         write_text(file, json.dumps(cell))
@@ -189,13 +208,12 @@ class Cells:
         rates = RATES if row.steps else RATES[:1]
         found = {rate: self.compute(row, SEEDS[0], rate) for rate in rates}
         best = max(rates, key=lambda rate: found[rate]["choose"])
-        drawn = row.steps > 0 or (row.start == "solved" and not row.task.startswith("gte"))
+        if best == RATES[-1]:  # at the edge: one more, for every row alike
+            found[HIGHER] = self.compute(row, SEEDS[0], HIGHER)
+            best = max(found, key=lambda rate: found[rate]["choose"])
+        drawn = row.steps > 0 or (row.start == DRAWN and not row.task.startswith("gte"))
         for seed in SEEDS[1:] if drawn else ():
             self.compute(row, seed, best)
-
-    def waits(self, row: Row) -> bool:
-        """Whether the successors that a row starts from are still to be solved."""
-        return row.start == "solved" and row.steps > 0 and not all(self.solved(row, seed).exists() for seed in SEEDS)
 
 
 def _scores(found: dict[str, float]) -> dict[str, float]:
@@ -221,15 +239,9 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     cells = Cells(arguments)
-    left = [row for part in arguments.part for row in PARTS[part]()]
-    while left:
-        for row in list(left):
-            if cells.waits(row):
-                continue
-            left.remove(row)
-            if arguments.again or claim(arguments.folder, row):
-                cells.compute_row(row)
-        time.sleep(5 if left else 0)
+    for row in (row for part in arguments.part for row in PARTS[part]()):
+        if arguments.again or claim(arguments.folder, row):
+            cells.compute_row(row)
 
 
 if __name__ == "__main__":

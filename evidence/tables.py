@@ -33,15 +33,15 @@ class Results:
             for file in folder.glob("*-predecessor.json")
         }
         solving = {
-            (cell["task"], cell["successors"], cell["seed"]): cell["seconds"]
+            (cell["task"], cell["successors"], cell["start"], cell["seed"]): cell["seconds"]
             for cell in cells
-            if cell["method"] == "none" and cell["start"] == "solved"
+            if cell["method"] == "none" and cell["start"].startswith("solved")
         }
         rows: dict[tuple, list[dict]] = defaultdict(list)
         for cell in cells:
             name = tuple(cell[key] for key in ("successors", "steps", "labels", "method", "start", "task"))
-            before = cell["start"] == "solved" and cell["method"] != "none"
-            more = solving.get((cell["task"], cell["successors"], cell["seed"]), 0.0) if before else 0.0
+            before = cell["task"], cell["successors"], cell["start"], cell["seed"]
+            more = solving.get(before, 0.0) if cell["method"] != "none" else 0.0
             kept = cell["report"] / self.predecessors[cell["task"]]["report"]
             rows[name].append({**cell, "kept": kept, "seconds": cell["seconds"] + more})
         self.rows = {name: _reported(found) for name, found in rows.items()}
@@ -69,7 +69,7 @@ def _reported(cells: list[dict]) -> list[dict]:
 
 
 def name_of(recipe: Key) -> str:
-    method, start = recipe
+    method, start = recipe[0], recipe[1].replace("-late", " in late spans")
     return f"{start}, untrained" if method == "none" else f"{method} from {start}"
 
 

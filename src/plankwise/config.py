@@ -17,7 +17,7 @@ from plankwise.efforts import Effort, lay_under, read_duration
 from plankwise.errors import ConfigError
 from plankwise.kinds import list_kinds, load_kind, no_such
 from plankwise.options import Options, validate
-from plankwise.start_options import FittingOptions, SolvingOptions
+from plankwise.plan_options import PlanOptions
 
 Tracker = Literal[
     "tensorboard", "mlflow", "wandb", "trackio", "comet_ml", "clearml", "neptune", "codecarbon", "dvclive", "swanlab",
@@ -115,77 +115,6 @@ class PredecessorOptions(Options):
     remote_code: bool = Field(False, description="run code that comes with the model")
 
 
-class SlotOptions(Options):
-    path: str = Field(description="a module's path, or a chain's path when span is given; * stands for any index")
-    span: list[int] | None = Field(None, description="consecutive indices in the chain")
-    part: str | None = Field(None, description="kind of successor; plan.part if absent")
-    options: dict[str, Any] | None = Field(
-        None, description="of its part; plan.options if absent and the part is plan.part"
-    )
-
-
-class PlanOptions(Options):
-    successors: int | None = Field(None, ge=1, description="even spans per chain; half the blocks if nothing is said")
-    spans: list[list[int]] | None = Field(
-        None, description="listed spans, uneven if you like; a block in no span is left alone"
-    )
-    slots: list[SlotOptions] | None = Field(
-        None, min_length=1, description="slots for anything else, each with path and, if need be, span and part"
-    )
-    chains: list[str] | None = Field(
-        None, min_length=1, description="paths of the chains to compress; all that are found if absent"
-    )
-    part: str = Field("layers", description="kind of successor; see `plankwise list parts`")
-    options: dict[str, Any] = Field({}, description="of the part; see `plankwise list parts`")
-    init: str = Field(
-        "auto",
-        description="weights to start from: first, lower, upper, spread, mean, random, a checkpoint's folder, solved or fitted; "
-        "auto: solved for replacing and kd where successors can be, else lower",
-    )
-    fitting: FittingOptions = Field(
-        FittingOptions(), description="with init = 'fitted' or 'auto': each successor learns its span"
-    )
-    solving: SolvingOptions = Field(
-        SolvingOptions(), description="with init = 'solved' or 'auto': each successor is solved by least squares"
-    )
-
-    @model_validator(mode="after")
-    def _one_way_to_say_it(self) -> Self:
-        given = [name for name in ("successors", "spans", "slots") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ConfigError(
-                f"{' and '.join(given)} are both given; they say the same thing in different ways: keep one"
-            )
-        if self.fitting.start in ("fitted", "auto"):
-            raise ConfigError(
-                f"fitting.start is {self.fitting.start!r}; give what fitting starts from, for example 'lower'"
-            )
-        return self
-
-    def parts_used(self) -> list[tuple[str, dict[str, Any]]]:
-        """Each part that the plan names, with its options."""
-        if self.slots is None:
-            return [(self.part, self.options)]
-        return [self.part_of(slot) for slot in self.slots]
-
-    def part_of(self, slot: SlotOptions) -> tuple[str, dict[str, Any]]:
-        """A listed slot's part and its options."""
-        part = slot.part or self.part
-        usual = self.options if part == self.part else {}
-        return part, usual if slot.options is None else slot.options
-
-    @property
-    def start(self) -> str:
-        """Whose weights the successors have before any are computed."""
-        given = self.fitting.start if self.init in ("fitted", "auto") else self.init
-        return "lower" if given == "solved" else given
-
-    @property
-    def solves(self) -> bool:
-        """Whether the successors are to be solved, whatever the method."""
-        return self.init == "solved" or (self.init == "fitted" and self.fitting.start == "solved")
-
-
 class EvaluationOptions(Options):
     @model_validator(mode="before")
     @classmethod
@@ -277,7 +206,7 @@ class RunConfig(Options):
 
     def to_toml(self) -> str:
         """The whole config, defaults included; reading it again gives the same config."""
-        return tomli_w.dumps(_without_none(self.model_dump(mode="json")))
+        return tomli_w.dumps(without_none(self.model_dump(mode="json")))
 
 
 def _kind_name(section: Any, default: str) -> Any:
@@ -294,11 +223,12 @@ def _read_kind(section: str, value: Any) -> Any:
     return load_kind(f"{section}s", name, key=f"{section}.name").Options.model_validate({**value, "name": name})
 
 
-def _without_none(value: Any) -> Any:
+def without_none(value: Any) -> Any:
+    """Nested data without the keys that have no value, as TOML has it."""
     if isinstance(value, dict):
-        return {key: _without_none(item) for key, item in value.items() if item is not None}
+        return {key: without_none(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_none(item) for item in value]
+        return [without_none(item) for item in value]
     return value
 
 

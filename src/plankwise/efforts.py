@@ -14,26 +14,30 @@ SECONDS, MINUTES, HOURS = get_args(Effort)
 
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     SECONDS: {
-        "plan": {"init": "solved"},
+        "plan": {"init": "solved", "cut": "late"},
         "method": {"name": "solve"},
         "evaluation": {"truncated": False},
     },
     MINUTES: {
-        "plan": {"init": "solved"},
+        "plan": {"init": "solved", "cut": "late"},
         "method": {"name": "replacing"},
         "training": {"max_steps": 200, "learning_rate": 1.5e-4},
         "evaluation": {"truncated": False},
     },
     HOURS: {
-        "plan": {"init": "solved"},
+        "plan": {"init": "solved", "cut": "late"},
         "evaluation": {"truncated": False, "choose_on": "train"},
     },
 }
+SAID_OTHERWISE = {
+    "max_steps": {"epochs"},
+    "cut": {"spans", "slots"},
+}  # keys that others of their section leave no room for
 UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
 SHORTEST = {HOURS: 1800, MINUTES: 120, SECONDS: 0}  # seconds, from which on a grade is worth it
 
 
-def read_duration(text: str) -> float:
+def read_duration(text: str, key: str = "run.within") -> float:
     """Seconds of a time such as "90s", "20min" or "1.5h".
 
     Raises:
@@ -41,7 +45,7 @@ def read_duration(text: str) -> float:
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
     if found is None or found[2] not in UNITS or float(found[1]) <= 0:
-        raise ConfigError(f"run.within is {text!r}; give a time with its unit, for example 90s, 20min or 2h")
+        raise ConfigError(f"{key} is {text!r}; give a time with its unit, for example 90s, 20min or 2h")
     return float(found[1]) * UNITS[found[2]]
 
 

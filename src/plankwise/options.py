@@ -24,6 +24,11 @@ class Options(BaseModel):
     )
 
 
+def as_list(value: Any) -> Any:
+    """One text that stands for a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
 Kind = TypeVar("Kind", bound=Options)
 Sections = Mapping[str, Callable[[], Any]]  # the class of options of a section whose annotation does not say it
 

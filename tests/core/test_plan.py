@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from plankwise.core.chain import Chain, find_chains
-from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, listed_plan, match_paths
+from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, late_plan, listed_plan, match_paths
 from plankwise.errors import PlanError
 
 TWELVE = [Chain("encoder.layer", 12, "Block")]
@@ -30,6 +30,24 @@ def test_successors_that_do_not_divide_are_refused_with_those_that_do():
         "plan.successors is 5, but 12 blocks (encoder.layer) do not divide into 5 equal spans; "
         "choose 1, 2, 3, 4, 6 or 12, or list plan.spans"
     )
+
+
+@pytest.mark.parametrize(
+    ("successors", "sizes"),
+    [(1, [12]), (2, [1, 11]), (3, [1, 5, 6]), (5, [1, 2, 3, 3, 3]), (6, [1, 2, 2, 2, 2, 3]), (12, [1] * 12)],
+)
+def test_late_spans_begin_with_one_block_and_end_with_the_longest(successors, sizes):
+    plan = late_plan(TWELVE, successors)
+    assert [len(slot.span) for slot in plan.slots] == sizes
+    assert [index for slot in plan.slots for index in slot.span] == list(range(12))
+
+
+def test_more_late_spans_than_blocks_are_refused():
+    assert len(late_plan(TWELVE).slots) == 6
+    with pytest.raises(
+        PlanError, match=r"plan\.successors is 13, but there are 12 blocks \(encoder\.layer\); choose 1 to 12"
+    ):
+        late_plan(TWELVE, 13)
 
 
 def test_spans_may_be_uneven_and_leave_blocks_alone():

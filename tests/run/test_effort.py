@@ -1,5 +1,8 @@
 """Grades of effort: what each sets, does and leaves in the record."""
 
+import io
+import shutil
+
 import pytest
 from rich.console import Console
 
@@ -8,6 +11,7 @@ from plankwise.efforts import read_duration
 from plankwise.errors import ConfigError
 from plankwise.record import read_record
 from plankwise.run.compress import compress
+from plankwise.run.folders import discard_untrained
 from plankwise.run.searching import METHODS, RATES, SEEDS
 from workers import compress as compress_recipe
 from workers import kill_when, start, wait
@@ -44,6 +48,17 @@ def test_the_time_says_how_many_steps_there_are(recipe):
 def test_a_time_that_is_too_short_for_a_step_is_refused(recipe):
     with pytest.raises(ConfigError, match=r"run\.within is 0\.01s, but what cannot be shortened takes about"):
         run(recipe, "run.effort=minutes", "run.within=0.01s")
+    assert not (recipe.parent / "run").exists()
+
+
+def test_what_is_trained_already_stays_when_the_time_is_too_short(tmp_path):
+    for trained in ("predecessor", "checkpoints/predecessor"):
+        (tmp_path / trained).mkdir(parents=True)
+        discard_untrained(tmp_path)
+        assert (tmp_path / trained).is_dir()
+        shutil.rmtree(tmp_path / trained)
+    discard_untrained(tmp_path)
+    assert not tmp_path.exists()
 
 
 def test_hours_search_plan_method_and_rate_and_say_why(recipe):
@@ -57,6 +72,14 @@ def test_hours_search_plan_method_and_rate_and_say_why(recipe):
     assert effort["chosen"]["seed"] == best["seed"]
     assert effort["plans"][0]["spans"] is None
     assert effort["chosen"]["spans"] == min(effort["plans"], key=lambda plan: plan["effect"])["spans"]
+
+
+def test_what_hours_choose_by_is_not_called_dev(recipe):
+    console = Console(record=True, width=200, file=io.StringIO())
+    compress(load_config(recipe, [*LEAST, "run.effort=hours", "training.max_steps=1"]), console)
+    scored = [line for line in console.export_text().splitlines() if "replacing: step" in line]
+    assert scored
+    assert all("  kept-out examples " in line and "  dev " not in line for line in scored)
 
 
 def test_what_hours_choose_by_is_neither_trained_on_nor_reported(recipe):

@@ -1,9 +1,10 @@
-"""The plan: which slots a model gets. Even spans, listed spans, or any path; to and from JSON."""
+"""The plan: which slots a model gets. Even spans, late ones, listed ones, or any path; to and from JSON."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from plankwise.errors import PlanError
@@ -92,19 +93,56 @@ def even_plan(
     """
     slots = []
     for chain in chains:
-        count = max(1, chain.length // 2) if successors is None else successors
+        count = _count(chain, successors)
         if count < 1 or chain.length % count:
             fitting = [str(n) for n in range(1, chain.length + 1) if chain.length % n == 0]
             raise PlanError(
                 f"plan.successors is {count}, but {chain.length} blocks ({chain.path}) do not divide into {count} equal "
                 f"spans; choose {', '.join(fitting[:-1])} or {fitting[-1]}, or list plan.spans"
             )
-        width = chain.length // count
-        slots += [
-            Slot(chain.path, tuple(range(start, start + width)), part, options or {})
-            for start in range(0, chain.length, width)
-        ]
+        slots += _slots(chain, [chain.length // count] * count, part, options)
     return checked_plan(slots, chains)
+
+
+def late_plan(
+    chains: list[Chain], successors: int | None = None, part: str = "layers", options: dict[str, Any] | None = None
+) -> Plan:
+    """Each chain cut into `successors` spans, the first of them one block, the longest last; half as many as blocks if None.
+
+    Raises:
+        PlanError: a chain has fewer blocks, or a span's later block changes the state's shape.
+    """
+    slots = []
+    for chain in chains:
+        count = _count(chain, successors)
+        if not 1 <= count <= chain.length:
+            raise PlanError(
+                f"plan.successors is {count}, but there are {chain.length} blocks ({chain.path}); choose 1 to {chain.length}"
+            )
+        slots += _slots(chain, late_sizes(chain.length, count), part, options)
+    return checked_plan(slots, chains)
+
+
+def late_sizes(length: int, count: int) -> list[int]:
+    """The sizes of `count` spans over `length` blocks: 1, then as even as they can be, the longer ones last."""
+    if count == 1:
+        return [length]
+    share, more = divmod(length - 1, count - 1)
+    return [1, *(share + (index >= count - 1 - more) for index in range(count - 1))]
+
+
+def spans_of(sizes: list[int]) -> list[list[int]]:
+    """Consecutive spans of these sizes, from block 0 on."""
+    ends = list(accumulate(sizes))
+    return [list(range(end - size, end)) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _count(chain: Chain, successors: int | None) -> int:
+    return max(1, chain.length // 2) if successors is None else successors
+
+
+def _slots(chain: Chain, sizes: list[int], part: str, options: dict[str, Any] | None) -> list[Slot]:
+    return [Slot(chain.path, tuple(span), part, options or {}) for span in spans_of(sizes)]
 
 
 def listed_plan(

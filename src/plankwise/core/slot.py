@@ -94,8 +94,8 @@ class Place(StandIn):
         slot, thread = self.slot, threading.get_ident()
         if self.successor is not None:
             # A cache of keys and values is the span's: two modules cannot write to one place of it.
-            own_args = [None if _is_cache(value) else value for value in args]
-            own_kwargs = {name: None if _is_cache(value) else value for name, value in kwargs.items()}
+            own_args = [None if is_cache(value) else value for value in args]
+            own_kwargs = {name: None if is_cache(value) else value for name, value in kwargs.items()}
             beside = state_of(self.successor(*own_args, **own_kwargs))
             slot.waiting[thread] = (state_given(args, kwargs), beside)
         output = self.block(*args, **kwargs)
@@ -140,5 +140,6 @@ def refuse_replica(module: nn.Module, what: str) -> None:
         )
 
 
-def _is_cache(value: Any) -> bool:
+def is_cache(value: Any) -> bool:
+    """Whether a value is a cache of keys and values, as transformers hands it to blocks."""
     return hasattr(value, "get_seq_length")

@@ -23,7 +23,7 @@ class Options(SectionOptions):
 
 def defaults(section: dict[str, Any]) -> dict[str, dict]:
     """What this method changes in the defaults of other sections."""
-    return {"plan": {"init": "solved"}}
+    return {"plan": {"init": "solved", "cut": "late"}}
 
 
 def compress(job: Job, options: Options) -> Outcome:

@@ -8,6 +8,7 @@ from plankwise.errors import ConfigError
 from plankwise.estimate.phases import duration
 from plankwise.run.inputs import Run
 from plankwise.run.searching import TRAININGS
+from plankwise.run.training import PREDECESSOR
 
 WHY = {
     SECONDS: "successors are solved by least squares; nothing is trained and no label is read",
@@ -28,7 +29,7 @@ def fit_steps(run: Run, estimate: dict | None) -> tuple[Run, dict[str, Any] | No
     if options.within is None or estimate is None or options.effort == SECONDS:
         return run, notes
     trained = {
-        name: one for name, one in estimate["phases"].items() if one["steps"] and name not in ("predecessor", "head")
+        name: one for name, one in estimate["phases"].items() if one["steps"] and name not in (PREDECESSOR, "head")
     }
     steps = sum(one["steps"] for one in trained.values())
     seconds = sum(one["estimated"] for one in trained.values())

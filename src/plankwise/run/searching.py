@@ -16,7 +16,8 @@ from typing import Any
 
 from torch import nn
 
-from plankwise.config import RunConfig, validate_config
+from plankwise.config import RunConfig, validate_config, without_none
+from plankwise.core.plan import late_sizes, spans_of
 from plankwise.families import chains_of
 from plankwise.models.plans import make_plan
 from plankwise.models.saving import save
@@ -106,14 +107,16 @@ class Search:
         return min(plans, key=lambda one: one["effect"])["spans"], plans
 
     def _candidates(self) -> list[list[list[int]] | None]:
-        """The plan as it was given; if it is even spans of one chain, also those with the first or the last block alone."""
+        """The plan as it is asked for; if it is spans of one chain by number, also even ones, late ones, and late ones reversed."""
         options = self.run.config.plan
         model = self.load()
         if options.slots or options.spans or len(chains := chains_of(model, options.chains)) != 1:
             return [None]
-        length, count = chains[0].length, len(make_plan(model, options).slots)
-        uneven = [sizes for sizes in (_sizes(length, count, alone) for alone in (0, count - 1)) if sizes is not None]
-        return [None, *(spans for spans in map(_spans, uneven) if len({len(span) for span in spans}) > 1)]
+        own = [len(slot.span) for slot in make_plan(model, options).slots]
+        late = late_sizes(chains[0].length, len(own))
+        even = [chains[0].length // len(own)] * len(own)
+        others = {tuple(sizes) for sizes in (even, late, late[::-1]) if sizes != own and sum(sizes) == sum(own)}
+        return [None, *(spans_of(list(sizes)) for sizes in sorted(others))]
 
     def _try(self, spans: Any, start: str, method: str, rate: float, steps: int, seed: int) -> tuple[float, Outcome]:
         config = self._config(spans, method=METHODS[method], init=start, rate=rate, steps=steps)
@@ -138,10 +141,12 @@ class Search:
         data = self.run.config.model_dump(mode="json")
         data["run"].update(effort=None, within=None)
         data["method"] = method
-        data["plan"].update({"init": init} | ({} if spans is None else {"spans": spans, "successors": None}))
+        data["plan"].update(
+            {"init": init} | ({} if spans is None else {"spans": spans, "successors": None, "cut": "even"})
+        )
         if rate is not None:
             data["training"].update(learning_rate=rate, max_steps=steps, evaluate_every=max(1, (steps or 1) // 3))
-        return validate_config(_without_none(data))
+        return validate_config(without_none(data))
 
     def _stage_steps(self) -> int:
         return self.run.stage("search", self.run.config.training).num_steps
@@ -151,26 +156,4 @@ class Search:
 
 
 def _name(spans: list[list[int]] | None) -> str:
-    return "even" if spans is None else "-".join(str(len(span)) for span in spans)
-
-
-def _sizes(length: int, count: int, alone: int) -> list[int] | None:
-    """The sizes of `count` spans over `length` blocks, one of them a block alone and the others as even as they can be."""
-    if count < 2 or length <= count:
-        return None
-    share, more = divmod(length - 1, count - 1)
-    others = [share + (index < more) for index in range(count - 1)]
-    return [*others[:alone], 1, *others[alone:]]
-
-
-def _spans(sizes: list[int]) -> list[list[int]]:
-    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
-    return [list(range(end - size, end)) for end, size in zip(ends, sizes, strict=True)]
-
-
-def _without_none(value: Any) -> Any:
-    return (
-        {key: _without_none(item) for key, item in value.items() if item is not None}
-        if isinstance(value, dict)
-        else value
-    )
+    return "own" if spans is None else "-".join(str(len(span)) for span in spans)

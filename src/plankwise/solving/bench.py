@@ -19,7 +19,7 @@ from torch import nn
 
 from plankwise.core.hybrid import Hybrid
 from plankwise.core.plan import Slot
-from plankwise.core.slot import Place, state_given
+from plankwise.core.slot import Place, is_cache, state_given
 from plankwise.solving.maps import Stop
 
 Inputs = Mapping[str, torch.Tensor]
@@ -32,6 +32,10 @@ class Given:
 
     args: tuple
     kwargs: dict[str, Any]
+
+    @property
+    def state(self) -> torch.Tensor:
+        return state_given(self.args, self.kwargs)
 
     def run(self, module: nn.Module) -> Any:
         """What the module makes of it; None if the run was stopped."""
@@ -85,7 +89,7 @@ class Bench:
             self._run(inputs)
         if entered:
             assert following is not None
-            self._keep("span", following, batch, _state(entered[0]))
+            self._keep("span", following, batch, entered[0].state)
 
     def find_slot_given(self, number: int, inputs: Inputs, batch: int) -> Given:
         """What a slot is given when the slots before it are replaced."""
@@ -95,12 +99,12 @@ class Bench:
             if slot.path in self.keeps:
                 if self._has("slot", number, batch):
                     self._begin(opened, slot, slot.span[0], self._load("slot", number, batch))
-                elif before is not None:
+                elif before is not None and self._has("slot", before, batch):
                     self._begin(opened, slot, self.slots[before].span[0], self._load("slot", before, batch))
             found = opened.enter_context(_stopping_at(self.place(number)))
             self._run(inputs)
         if slot.path in self.keeps and not self._has("slot", number, batch):
-            self._keep("slot", number, batch, _state(found[0]))
+            self._keep("slot", number, batch, found[0].state)
         return found[0]
 
     def forget(self, number: int) -> None:
@@ -117,7 +121,7 @@ class Bench:
                 self._begin(opened, slot, slot.span[0], self._load("span", number, batch))
             found = opened.enter_context(_stopping_at(self._module(slot.places[-1])))
             self._run(inputs)
-        return _state(found[0])
+        return found[0].state
 
     def _run(self, inputs: Inputs) -> None:
         try:
@@ -181,10 +185,6 @@ def mask_name(model: nn.Module, path: str) -> str:
     return "decoder_attention_mask" if two_sides and "decoder" in path.split(".") else "attention_mask"
 
 
-def _state(given: Given) -> torch.Tensor:
-    return state_given(given.args, given.kwargs)
-
-
 def _hand_through(*args: Any, **kwargs: Any) -> torch.Tensor:
     return state_given(args, kwargs)
 
@@ -225,8 +225,8 @@ def _stopping_at(module: nn.Module) -> Iterator[list[Given]]:
 
     def stop(_: nn.Module, args: Any, kwargs: Any) -> None:
         # A cache of keys and values is the model's: what runs beside the model leaves it alone.
-        plain = [None if _is_cache(value) else value for value in args]
-        found[:] = [Given(tuple(plain), {key: None if _is_cache(value) else value for key, value in kwargs.items()})]
+        plain = [None if is_cache(value) else value for value in args]
+        found[:] = [Given(tuple(plain), {key: None if is_cache(value) else value for key, value in kwargs.items()})]
         raise Stop
 
     handle = module.register_forward_pre_hook(stop, with_kwargs=True)
@@ -246,7 +246,3 @@ def _stopping_after(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         handle.remove()
-
-
-def _is_cache(value: Any) -> bool:
-    return hasattr(value, "get_seq_length")
