@@ -31,6 +31,10 @@ def make_texts():
     return Encoded(Dataset(pa.table(columns)), lengths, 0)
 
 
+def accuracy(examples, logits):
+    return float((logits.argmax(-1) == examples.dataset["labels"][:]).mean())
+
+
 @pytest.fixture
 def make_job(tmp_path):
     """Makes a job; each evaluation scores higher than the one before, so that the last weights are the best."""
@@ -53,6 +57,6 @@ def make_job(tmp_path):
             )
 
         plan = plan or even_plan(find_chains(model), 2)
-        return Job(model, plan, PlanOptions(**options), 3, 16, make_texts(), stage)
+        return Job(model, plan, PlanOptions(**options), 3, 16, make_texts(), stage, accuracy)
 
     return make

@@ -25,7 +25,7 @@ def test_a_method_yields_a_successor_of_the_plans_depth_in_all_steps_or_none(nam
     job = make_job()
     before = {name: value.clone() for name, value in job.predecessor.state_dict().items()}
     outcome = compress(job, name)
-    assert type(outcome.successor) is BertForSequenceClassification
+    assert isinstance(outcome.successor, BertForSequenceClassification)
     assert outcome.successor.config.num_hidden_layers == len(outcome.successor.bert.encoder.layer) == 2
     assert outcome.steps == (0 if name == "solve" else 6)
     assert list(outcome.stages) == [stage.name for stage in outcome.stages.values()]
@@ -42,7 +42,7 @@ def test_a_methods_defaults_name_keys_that_exist(name):
         assert {key: getattr(getattr(config, section), key) for key in values} == values
 
 
-@pytest.mark.parametrize("name", ["finetune", "kd", "pkd", "layerdrop"])
+@pytest.mark.parametrize("name", ["finetune", "kd", "pkd", "layerdrop", "exits"])
 def test_a_baseline_trains_all_of_the_successor(name, make_job):
     job = make_job()
     before = {key: value.clone() for key, value in job.predecessor.state_dict().items() if ".layer." not in key}

@@ -93,6 +93,7 @@ class Show:
     key: str = "score"  # of the metrics
     name: str = ""
     digits: int = 3
+    examples: str = "dev"  # that it is a score on
 
     def __call__(self, metrics: dict[str, float]) -> str:
         name = f"{self.name} " if self.name else ""
@@ -154,7 +155,7 @@ class ProgressShower(TrainerCallback):
             self.loss = f"loss {float(logs['loss']):.3f}"
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.status = f"{getattr(self, 'loss', '')}  dev {self.show(kwargs['metrics'])}"
+        self.status = f"{getattr(self, 'loss', '')}  {self.show.examples} {self.show(kwargs['metrics'])}"
         self.told, self.told_at = state.global_step, self.clock()
         self.console.print(f"{self.name}: step {state.global_step}/{state.max_steps}  {self.describe()}{self.status}")
 

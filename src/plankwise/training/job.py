@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from torch import nn
 
@@ -41,6 +42,13 @@ class Outcome:
         return sum(stage.steps for stage in self.stages.values())
 
 
+ScoreExamples = Callable[[Encoded, np.ndarray], float]  # labelled examples, and logits (N, C) for them
+
+
+def _no_score(examples: Encoded, logits: np.ndarray) -> float:
+    raise ConfigError("this job has no score for training examples to choose by; set what is to be chosen yourself")
+
+
 @dataclass(frozen=True)
 class Job:
     """A predecessor to compress by a plan; `stage` makes, by its name, a training stage with the whole budget."""
@@ -52,6 +60,7 @@ class Job:
     max_length: int
     held_out: Encoded
     stage: Callable[[str], Stage]
+    score_examples: ScoreExamples = _no_score  # the task's score on any of its examples
 
     def start(self, *, gains: bool = False, solve: bool = False) -> "Start":
         """The successors as the plan says they start; if they are to be solved or fitted, that is done here.

@@ -24,11 +24,9 @@ from plankwise.families import chains_of, disable_layerdrop, group_parameters
 from plankwise.models.hybrids import SavedAsHybrid, label_inside
 from plankwise.models.plans import build_successors, check_collapse, check_model, take_out
 from plankwise.models.saving import find_tokenizer, save_beside
-from plankwise.parts import OWN, STARTS
+from plankwise.parts import COMPUTED, OWN, STARTS
 
 logger = logging.getLogger(__name__)
-
-COMPUTED = ("fitted", "solved")  # starts that texts are needed for
 
 HYBRID_SCORE = "hybrid_score"  # in a log history: what the hybrid, run at its rate, scored after so many steps
 
