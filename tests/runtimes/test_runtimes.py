@@ -1,14 +1,22 @@
 """The contract of every runtime, found by its file, plug-ins included."""
 
+import functools
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, BertConfig, BertForMaskedLM
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+)
 
 from plankwise.config import validate_config
 from plankwise.errors import ConfigError
+from plankwise.export import export_model
 from plankwise.kinds import list_kinds, load_kind
 from plankwise.runtimes import Predictor, open_predictor
 
@@ -24,9 +32,10 @@ def make_inputs() -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory, tiny_classifier_folder):
+def saved(tmp_path_factory, tiny_classifier_folder, tiny):
     """The folders of a classifier and of a masked language model."""
     folder = tmp_path_factory.mktemp("runtimes")
+    tiny.save_tokenizer(folder)
     torch.manual_seed(0)
     sizes = {"vocab_size": 25, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     BertForMaskedLM(BertConfig(**sizes, intermediate_size=24)).save_pretrained(folder)
@@ -36,10 +45,20 @@ def saved(tmp_path_factory, tiny_classifier_folder):
     )
 
 
+@functools.cache
+def folder_for(name: str, path: str, auto) -> str:
+    """The model in a folder that the runtime opens: the checkpoint, or an export beside it."""
+    format = getattr(load_kind("runtimes", name, key="evaluation.runtime"), "FORMAT", None)
+    if format is None:
+        return path
+    model, tokenizer = auto.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    return str(export_model(model, tokenizer, f"{path}-{format}", format=format))
+
+
 def open_both(name: str, given) -> tuple[Predictor, torch.nn.Module]:
     """The runtime's predictor, and the same model in torch."""
     path, auto = given
-    return open_predictor(name, path, auto.from_pretrained), auto.from_pretrained(path).eval()
+    return open_predictor(name, folder_for(name, path, auto), auto.from_pretrained), auto.from_pretrained(path).eval()
 
 
 def assert_like(name: str, found: torch.Tensor, expected: torch.Tensor, least: float = 0.0) -> None:
@@ -91,10 +110,41 @@ def test_there_is_one_row_of_logits_for_each_chosen_token(name, saved):
 
 @EVERY_RUNTIME
 def test_a_model_has_a_size_on_disk_and_can_be_waited_for(name, saved):
-    path, _ = saved.classifier
+    path = folder_for(name, *saved.classifier)
     predictor, _ = open_both(name, saved.classifier)
     assert 0 < predictor.size_mb <= 1.01 * sum(file.stat().st_size for file in Path(path).glob("*")) / 1e6
     predictor.wait()
+
+
+EXPORTED = [name for name in list_kinds("runtimes") if hasattr(load_kind("runtimes", name, key="name"), "FORMAT")]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_a_runtime_of_exports_says_how_to_export_a_checkpoint(name, saved):
+    path, auto = saved.classifier
+    with pytest.raises(ConfigError, match=f"is not one; export it first: plankwise export .* --to {name}"):
+        open_predictor(name, path, auto.from_pretrained)
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_an_export_is_opened_by_its_own_runtime_where_none_is_asked_for_and_refused_by_another(name, saved):
+    folder = folder_for(name, *saved.classifier)
+    assert type(open_predictor("torch", folder, None)) is type(open_predictor(name, folder, None))
+    other = next(one for one in EXPORTED if one != name)
+    with pytest.raises(ConfigError, match=f"was exported to {name}, which {name} opens; leave evaluation.runtime out"):
+        open_predictor(other, folder, None)
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_a_runtime_of_exports_has_as_many_threads_as_torch_has_when_it_is_called(name, saved):
+    predictor, _ = open_both(name, saved.classifier)
+    before, expected = torch.get_num_threads(), predictor(make_inputs())["logits"]
+    try:
+        torch.set_num_threads(before + 1)
+        torch.testing.assert_close(predictor(make_inputs())["logits"], expected)
+        assert predictor.threads == before + 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_runtime_that_nobody_knows_is_refused_with_the_config():

@@ -23,6 +23,9 @@ def check_length(max_length: int, model: Any, tokenizer: Any, path: str) -> None
     """
     limit = token_limit(model, tokenizer)
     if limit is not None and max_length > limit:
-        raise ConfigError(
-            f"training.max_length is {max_length}, but {path} takes at most {limit} tokens; choose 4 to {limit}"
-        )
+        raise ConfigError(too_long(max_length, path, limit))
+
+
+def too_long(max_length: int, path: str, limit: int) -> str:
+    """What is said of texts that are cut to more tokens than a model takes."""
+    return f"training.max_length is {max_length}, but {path} takes at most {limit} tokens; choose 4 to {limit}"

@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.configuration_utils import PreTrainedConfig
 
 from plankwise.errors import ConfigError, MissingExtraError, PlankwiseError
+from plankwise.models.exported import read_exported
 from plankwise.models.planned_config import HYBRID_TYPE
 from plankwise.models.quiet import quiet
 from plankwise.models.registration import register_when_loaded
@@ -181,9 +182,14 @@ def refuse_pickle(path: str, config: Any) -> None:
     """Lets a model pass whose weights are in safetensors.
 
     Raises:
-        ConfigError: its folder has them in pickle's format alone.
+        ConfigError: its folder has them in pickle's format alone, or exported to another one.
     """
     folder = Path(resolve(path))
+    exported = read_exported(str(folder))
+    if exported is not None and not exported.is_checkpoint:
+        raise ConfigError(
+            f"{path} was exported to {exported.format}, which torch does not load; give the model that it was made from"
+        )
     pickles = sorted(file.name for file in folder.glob("*.bin")) if folder.is_dir() else []
     if pickles and not list(folder.glob("*.safetensors")):
         raise ConfigError(_convert(path, pickles[0], config))

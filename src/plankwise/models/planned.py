@@ -8,6 +8,9 @@ Such a successor is saved with its plan and its parts' options in `config.json`,
 The family's keys are those of the shortened model. It is made as the family makes it, then each slot's successor is built by
 its part in the slot's place, then the weights are loaded by transformers itself. Where plankwise is not installed, transformers
 knows no such model type and says so, and the family's own classes refuse the config; there is no way to wrong weights.
+
+A classifier with early exits is saved under the same type, its plan empty where its family's config describes its blocks; what it
+has beside them is in `exits`.
 """
 
 import copy
@@ -17,9 +20,12 @@ import torch
 from torch import nn
 from transformers.models.auto import modeling_auto
 
+from plankwise.core.chain import Chain, find_chains
 from plankwise.core.plan import Plan
 from plankwise.errors import PlanError
 from plankwise.kinds import list_kinds
+from plankwise.models import exits
+from plankwise.models.exit_heads import check_head
 from plankwise.models.planned_config import MODEL_TYPE, PlannedConfig
 from plankwise.parts import OWN, rebuild_successors
 
@@ -28,12 +34,19 @@ _classes: dict[
 ] = {}  # made once: planned config classes by family, planned model classes by family's class and config
 
 
-def config_class(family: Any) -> Any:
-    """The planned config class of a family, known to every Auto class that knows the family."""
-    if family in _classes:
-        return _classes[family]
-    members = {"model_type": MODEL_TYPE, "__module__": __name__}
-    _classes[family] = kind = type(f"Planned{family.__name__}", (PlannedConfig, family), members)
+def config_class(family: Any, *, leaving: bool = False) -> Any:
+    """The planned config class of a family, known to every Auto class that knows the family; `leaving`: with early exits."""
+    if (family, leaving) in _classes:
+        return _classes[family, leaving]
+    members: dict[str, Any] = {
+        "model_type": MODEL_TYPE,
+        "family_class": family,
+        "leaving": leaving,
+        "__module__": __name__,
+    }
+    if leaving:  # a Trainer's predictions are the logits alone
+        members["keys_to_ignore_at_inference"] = [*getattr(family, "keys_to_ignore_at_inference", ()), "exits"]
+    _classes[family, leaving] = kind = type(f"Planned{family.__name__}", (PlannedConfig, family), members)
     for name in dir(modeling_auto):
         mapping = getattr(getattr(modeling_auto, name), "_model_mapping", None)
         if name.startswith("AutoModel") and mapping is not None and family in mapping:
@@ -45,18 +58,29 @@ def config_class(family: Any) -> Any:
 
 
 def model_class(original: Any, config: Any) -> Any:
-    """A subclass of the same name whose instances have the successors of their config's plan."""
+    """A subclass of the same name whose instances have the successors of their config's plan, and if they classify, its exits."""
     if (original, config) in _classes:
         return _classes[original, config]
+    leaving = config.leaving and original is classifier_of(config.family_class)
 
     def build(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
         original.__init__(self, config, *args, **kwargs)
         install_parts(self, Plan.from_json(config.plan))
+        if leaving:
+            exits.install_exits(self, config.exits["chain"])
         tie(self, config.ties)
 
     members = {"__init__": build, "config_class": config, "__module__": __name__, "__doc__": original.__doc__}
-    _classes[original, config] = kind = type(original.__name__, (original,), members)
+    bases = (exits.WithExits, original) if leaving else (original,)
+    members |= exits.with_forward(original) if leaving else {}
+    _classes[original, config] = kind = type(original.__name__, bases, members)
     return kind
+
+
+def classifier_of(family: Any) -> Any:
+    """The class of a family's models that give each text a class or a number; None if it has none."""
+    mapping: Any = modeling_auto.AutoModelForSequenceClassification._model_mapping  # type: ignore[attr-defined]
+    return mapping.get(family, None)
 
 
 def install_parts(model: Any, plan: Plan) -> None:
@@ -132,3 +156,47 @@ def describe(successor: Any, plan: Plan, config: Any) -> Any:
         model: Any = kind(copy.deepcopy(planned))
     model.load_state_dict(successor.state_dict())
     return model
+
+
+def with_exits(model: Any, *, patience: int | None = None, tolerance: float = 0.1) -> Any:
+    """The classifier itself, changed to one whose texts leave early; the head after each block starts as a copy of its own.
+
+    `patience` is that of `exits`; with None, no text leaves until it is set. `tolerance`: numbers that differ by less are the same.
+
+    Raises:
+        ConfigError: the patience does not count.
+        PlanError: it is not a classifier with one chain of blocks, or its family's blocks or head do not allow it.
+    """
+    if exits.has_exits(model):
+        raise PlanError("the model has early exits already; set model.patience to another number")
+    known = isinstance(getattr(model, "config", None), PlannedConfig)
+    family: Any = model.config.family_class if known else type(getattr(model, "config", None))
+    exits.check_classifier(model, classifier_of(family))
+    chain = _only_chain(model)
+    check_head(model, model.get_submodule(chain.path))
+    data = {
+        key: value for key, value in model.config.to_dict().items() if key not in ("model_type", "transformers_version")
+    }
+    data |= {"family": family.model_type, "plan": data.get("plan", []), "ties": data.get("ties", {})}
+    settings = {"chain": chain.path, "patience": chain.length, "tolerance": tolerance}
+    config = config_class(family, leaving=True)(**data, exits=settings)
+    config._attn_implementation = model.config._attn_implementation
+    model.__class__, model.config = model_class(classifier_of(family), type(config)), config
+    exits.install_exits(model, chain.path)
+    if patience is not None:
+        model.patience = patience
+    return model
+
+
+def _only_chain(model: Any) -> Chain:
+    try:
+        found = find_chains(model)
+    except PlanError:
+        found = []
+    if len(found) != 1:
+        paths = f" ({', '.join(one.path for one in found)})" if found else " of two or more blocks of one kind"
+        raise PlanError(
+            f"early exits need one chain of blocks to leave, and the model has {len(found) or 'none'}{paths}; "
+            "give an encoder's classifier, and a plan that keeps two or more blocks"
+        )
+    return found[0]

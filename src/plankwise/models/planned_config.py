@@ -32,7 +32,7 @@ class PlannedConfig(PreTrainedConfig):
         family = family_config(config_dict)
         own = {key: value for key, value in config_dict.items() if key not in ("model_type", REFUSING_KEY, KEPT_KEY)}
         own[REFUSING_KEY] = config_dict.get(KEPT_KEY)
-        return super(PlannedConfig, config_class(family)).from_dict(own, **kwargs)
+        return super(PlannedConfig, config_class(family, leaving="exits" in own)).from_dict(own, **kwargs)
 
     def to_diff_dict(self) -> dict[str, Any]:
         """What is written to config.json."""

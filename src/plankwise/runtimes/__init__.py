@@ -5,6 +5,7 @@ A file offers:
     open(path, load)    a Predictor of the model at `path`; `load(path)` gives that model as a torch module, for a runtime that
                         needs one
     TOLERANCE           how far its outputs may be from torch's, as a share of the largest of them
+    FORMAT              optional: the format (a file of `export/`) whose folders it opens; without it, it opens checkpoints
 
 Scores, times, costs and errors are measured against the Predictor alone.
 """
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plankwise.kinds import load_kind
+from plankwise.models.exported import read_exported
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +33,7 @@ class Predictor(ABC):
 
     device: torch.device  # that outputs are on
     module: nn.Module | None = None  # the torch module behind it, if there is one: what is in it can be counted
+    tokenizer: Any = None  # the model's own, if it has other tokens than the task's tokenizer
 
     @abstractmethod
     def __call__(self, inputs: Batch, chosen: torch.Tensor | None = None) -> Outputs:
@@ -53,11 +56,14 @@ class Predictor(ABC):
 
 
 def open_predictor(runtime: str, path: str, load: Load) -> Predictor:
-    """The model at `path`, run by a runtime.
+    """The model at `path`, run by a runtime; an export is run by its own where the runtime asked for opens checkpoints.
 
     Raises:
         ConfigError: there is no such runtime.
         PlankwiseError: the model cannot be loaded.
     """
     opener: Any = load_kind("runtimes", runtime, key="evaluation.runtime")
+    exported = read_exported(path)
+    if exported is not None and not hasattr(opener, "FORMAT"):
+        opener = load_kind("runtimes", exported.runtime, key="evaluation.runtime")
     return opener.open(path, load)

@@ -1,0 +1,108 @@
+"""A model as torch traces it: a program with a batch and a length of any size, from which formats are written."""
+
+import contextlib
+import copy
+import inspect
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+
+from plankwise.errors import ConfigError, RunError
+
+TEXTS = ("plank by plank, the ship is rebuilt while it sails", "a ship", "planks and nails")  # of several lengths
+
+
+class _Outputs(nn.Module):
+    """The model with a mapping of inputs for its one argument, and its tensors for a result."""
+
+    def __init__(self, model: Any, outputs: tuple[str, ...], options: dict[str, Any]) -> None:
+        super().__init__()
+        self.model, self.outputs, self.options = model, outputs, options
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        found = self.model(**batch, **self.options)
+        return tuple(found[name] for name in self.outputs)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A model in eval mode on the CPU in float32, with a batch to trace it by."""
+
+    model: Any
+    tokenizer: Any
+    example: dict[str, torch.Tensor]
+    results: dict[str, torch.Tensor]  # for the example
+    options: dict[str, Any]  # that its forward pass is called with
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(self.example)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(self.results)
+
+    @cached_property
+    def program(self) -> Any:
+        """The traced program.
+
+        Raises:
+            RunError: torch cannot trace it.
+        """
+        module = _Outputs(self.model, self.outputs, self.options).eval()
+        free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+        try:
+            with quietly(), torch.no_grad():
+                return torch.export.export(module, (self.example,), dynamic_shapes=(dict.fromkeys(self.inputs, free),))
+        except Exception as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise RunError(
+                f"{type(self.model).__name__} cannot be traced for batches and texts of any size ({reason}); "
+                "export it to torch, or use a model of another family"
+            ) from error
+
+
+def trace(model: Any, tokenizer: Any) -> Traced:
+    """Prepares a model for writing; the model itself is left as it is.
+
+    Raises:
+        ConfigError: the tokenizer has no form that works without transformers, or the model takes nothing that it gives.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise ConfigError(
+            f"{type(tokenizer).__name__} cannot be written as tokenizer.json, which an exported model needs to work without "
+            "transformers; use a model that has a tokenizer.json"
+        )
+    if model.training or any((one.device.type, one.dtype) != ("cpu", torch.float32) for one in model.parameters()):
+        model = copy.deepcopy(model).to("cpu", torch.float32).eval()
+    parameters = inspect.signature(model.forward).parameters
+    batch = tokenizer(list(TEXTS), padding=True, return_tensors="pt")
+    example = {name: value for name, value in batch.items() if name in parameters}
+    if "input_ids" not in example:
+        raise ConfigError(f"{type(model).__name__} does not take texts (input_ids); export takes models of texts only")
+    options = {name: value for name, value in {"use_cache": False, "return_dict": True}.items() if name in parameters}
+    with torch.no_grad():
+        found = model(**example, **options)
+    results = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+    return Traced(model, tokenizer, example, results, options)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Keeps the notes, bars and warnings of exporters and quantisers off the screen."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
