@@ -11,7 +11,8 @@ demo: .venv/demo  ## the whole job on the embedded model and data, a few minutes
 	$(BIN)/plankwise demo
 
 test: check browser .venv/plugin  ## what CI runs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadscope
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m signals
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not signals" --numprocesses auto --dist loadscope
 
 check: .venv/ready  ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -40,7 +41,7 @@ docs: .venv/ready  ## the site of docs/, strict: a warning or a broken link is a
 .venv/demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[demo]"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[demo,onnx]"
 	touch $@
 
 .venv/ready: .venv/demo

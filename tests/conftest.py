@@ -32,6 +32,13 @@ def pytest_runtest_setup() -> None:
         gc.freeze()
 
 
+def pytest_collection_modifyitems(items: list) -> None:
+    """Marks modules whose tests send signals to their own process: `make test` gives them a process without other tests."""
+    for item in items:
+        if "signal" in vars(item.module) or "stopping" in getattr(item, "fixturenames", ()):
+            item.add_marker("signals")
+
+
 def make_rows(count: int) -> list[tuple[str, str]]:
     """Distinct texts and their labels: the class is told by the one good or bad word."""
     rows = []

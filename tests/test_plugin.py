@@ -38,8 +38,7 @@ def run(*arguments: object) -> str:
     """What a command prints; it has to succeed."""
     from plankwise.cli import main
 
-    out = io.StringIO()
-    code = 0
+    out, code = io.StringIO(), 0
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         patch.setattr(sys, "argv", ["plankwise", *map(str, arguments)])
         patch.setenv("COLUMNS", "120")
@@ -100,13 +99,10 @@ def tagged(tmp_path_factory, tiny):
         file.unlink()
     (model / "vocab.txt").write_text("\n".join([*tiny.words, "##s"]), "utf-8")
     BertTokenizer(vocab=str(model / "vocab.txt"), model_max_length=64).save_pretrained(model)
+    slots = [{"path": "bert.encoder.layer.*.intermediate.dense"}]
     sections = {
         "task": load_example().section(folder),
-        "plan": {
-            "part": PART,
-            "options": {"rank": RANK},
-            "slots": [{"path": "bert.encoder.layer.*.intermediate.dense"}],
-        },
+        "plan": {"part": PART, "options": {"rank": RANK}, "slots": slots},
         "method": {"name": METHOD, "share": 0.34},
         "evaluation": {"runtime": RUNTIME},
     }
@@ -273,6 +269,13 @@ def test_the_family_cuts_its_own_list_and_without_it_the_plan_is_refused(staged,
     model = AutoModel.from_config(AutoConfig.from_pretrained(staged.folder / "encoder"))
     with pytest.raises(plankwise.PlankwiseError, match=r"block_sizes.*add its family's file, families/ or a plug-in's"):
         plankwise.hybrid(model)
+
+
+@installed
+def test_a_successor_is_exported_to_a_format_of_ours_and_to_the_plug_ins(tagged):
+    for name, precision in {"onnx": "fp32", KINDS["export"]: "bf16"}.items():
+        run("export", tagged.folder / "run", "--to", name, "--precision", precision, "--check", "--tolerance", 0.1)
+        assert "f1 " in run("evaluate", tagged.folder / "run" / "export" / f"{name}-{precision}")
 
 
 @installed

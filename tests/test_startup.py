@@ -9,7 +9,7 @@ import pytest
 from plankwise.kinds import list_kinds
 
 HEAVY = ("torch", "transformers", "sklearn", "scipy", "pandas", "datasets", "accelerate")
-LIGHT_ROOMS = ("methods", "parts", "tasks", "runtimes", "families", "studies", "cli")
+LIGHT_ROOMS = ("methods", "parts", "tasks", "runtimes", "export", "families", "studies", "cli")
 START = f"""
 import json, sys
 import plankwise.kinds
@@ -80,12 +80,14 @@ def mistakes(tmp_path):
                 ["finetune", str(recipe), "--model", model],
                 ["evaluate", model, "task.name=reviews"],
                 ["predict", model, "--table", table, "--text", "a"],
+                ["export", model, "--check", "task.name=reviews"],
                 ["demo"],
             )
         ),
         ["compress", str(recipe), "method.name=replacin"],
         ["compress", str(recipe), "plan.part=layer"],
         ["study", "schedul", str(recipe)],
+        ["export", model, "--to", "onx"],
         ["report", str(tmp_path / "none")],
         ["analyse", str(tmp_path / "none")],
     ]

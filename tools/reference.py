@@ -18,11 +18,11 @@ from typer.models import ArgumentInfo, OptionInfo
 
 import plankwise
 from plankwise.analysis_options import RuleOptions
-from plankwise.config import SlotOptions
 from plankwise.core.schedule import SCHEDULES, describe_schedule
 from plankwise.keys import Key, KeyGroup, list_keys
 from plankwise.kinds import list_kinds, load_kind, summary
 from plankwise.options import allowed
+from plankwise.plan_options import SlotOptions
 
 WORDS = {
     str: "text", int: "whole number", float: "number", bool: "true or false", Path: "file or folder",

@@ -25,7 +25,9 @@ def test_help_has_every_option_and_an_example(command, name):
         argument = next((info for info in parameter.annotation.__metadata__ if "Argument" in type(info).__name__), None)
         assert (argument.metavar if argument else parameter.name) in out
         if not argument and parameter.default not in (inspect.Parameter.empty, None):
-            default = {True: parameter.name, False: f"no-{parameter.name}"}.get(parameter.default, parameter.default)
+            default = parameter.default
+            if isinstance(default, bool):
+                default = parameter.name if default else f"no-{parameter.name}"
             assert f"[default: {default}]" in out
     assert "--quiet" in out
     assert "--json" in out

@@ -10,7 +10,7 @@ from plankwise.evaluation.metrics import METRICS
 from plankwise.kinds import list_kinds
 from plankwise.parts import STARTS
 
-KINDS = ("families", "methods", "parts", "runtimes", "studies", "task_kinds", "tasks")
+KINDS = ("export", "families", "methods", "parts", "runtimes", "studies", "task_kinds", "tasks")
 NAMES = {
     **{folder: list_kinds(folder) for folder in KINDS},
     "inits": [*STARTS, "solved", "fitted", "auto", "PATH"],

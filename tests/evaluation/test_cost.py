@@ -126,7 +126,7 @@ def test_weights_that_are_not_in_the_folder_are_weighed_as_they_would_be_saved(m
 
 def peaks(paths, make_timed, runtime="torch"):
     models = Models({name: str(path) for name, path in paths.items()}, lambda path: None, runtime)
-    return measure_peaks(models, make_timed(TEXTS).encode(TEXTS), threads=1)
+    return measure_peaks(models, dict.fromkeys(paths, make_timed(TEXTS).encode(TEXTS)), threads=1)
 
 
 def test_the_peak_holds_the_weights_and_not_what_this_process_holds(tiny, tmp_path, make_timed):
@@ -147,7 +147,7 @@ def test_two_models_of_one_shape_take_the_same_memory_whoever_has_read_their_fil
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # out of the system's cache
     batch = {"input_ids": torch.arange(0, 100_000, 200).reshape(10, 50)}
-    found = measure_peaks(Models(paths, lambda path: None), batch, threads=1)
+    found = measure_peaks(Models(paths, lambda path: None), dict.fromkeys(paths, batch), threads=1)
     assert found["unread"] == pytest.approx(found["read"], rel=0.02)
 
 

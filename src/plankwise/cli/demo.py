@@ -1,8 +1,9 @@
-"""Show the whole job on the embedded model and data: 6 layers to 3, solved, then replaced; ends with a page to look at.
+"""Show the whole job on the embedded model and data: 6 layers to 3, solved, replaced, exported as int8; ends with a page.
 
 Example: plankwise demo run.folder=runs/my-demo
 """
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ SETTINGS = [
     "task.dev_limit=600",
     "predecessor.training.epochs=2",
     "plan.successors=3",
+    "plan.cut=late",
     "plan.init=solved",
     "plan.solving.tokens=8000",
     "training.epochs=2",
@@ -38,7 +40,7 @@ def command(
         ),
     ] = None,
 ) -> None:
-    from pathlib import Path
+    from dataclasses import replace
 
     from plankwise.cli._console import give, open_console
     from plankwise.cli._tables import show_results
@@ -49,8 +51,12 @@ def command(
     config = validate_config(data)
 
     from plankwise.report.page import write_report
+    from plankwise.report.results import export_row, results_of
     from plankwise.run.analysis import AnalysisRequest, analyse
     from plankwise.run.compress import compress
+    from plankwise.run.export_request import ExportRequest
+    from plankwise.run.exported import measure_export
+    from plankwise.run.exporting import export
     from plankwise.run.log import logged
 
     console, folder = open_console(), Path(config.run.folder)
@@ -63,9 +69,7 @@ def command(
     first = compress(validate_config({**data, "run": run, "method": {"name": "solve"}, "evaluation": quick}), console)
     if is_main_process():
         show_results(first, console)
-    console.print(
-        "\nnow the same, and then trained: each pair of layers is replaced by chance, until the 3 new ones are left"
-    )
+    console.print("\nnow the same, and then trained: layers are replaced by chance, until the 3 new ones are left")
     trained = {**data.get("predecessor", {}), "path": first["predecessor"]["path"], "finetune": False}
     record = compress(validate_config({**data, "predecessor": trained}), console)
     if not is_main_process():
@@ -73,8 +77,18 @@ def command(
     if "analysis" not in record:
         predictions = config.evaluation.latency_predictions
         record = analyse(folder, AnalysisRequest(batch_sizes=BATCH_SIZES, predictions=predictions), console)
+    place = folder / "export" / "onnx-int8"
+    if not place.exists():
+        export(validate_config(_of_successor(data, folder)), ExportRequest("onnx", "int8"), place, console)
+    found = measure_export(folder, record, place, console)
     with logged(console, folder):
-        show_results(record, console)
+        results = results_of(record)
+        replace(results, rows=[*results.rows, export_row(record, "successor, int8", found)]).print(console)
     page = write_report([folder], folder / "report.html")
     console.print(str(page), soft_wrap=True)
     give({**record, "folder": folder, "report": page}, page)
+
+
+def _of_successor(data: dict, folder: Path) -> dict:
+    """The config's data with the run's successor as the model."""
+    return {**data, "predecessor": {"path": str(folder / "successor"), "finetune": False}}

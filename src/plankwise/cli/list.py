@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NEEDS_ARGUMENTS = False
 LISTED = {
+    "export": "plankwise export --to NAME: formats of exported models",
     "families": "what some families of models need beyond the general rule",
     "inits": "plan.init: the weights that successors start from",
     "keys": "every key of a recipe with its default and its values; also of one section: list keys training",

@@ -28,6 +28,7 @@ from plankwise.run import folders
 from plankwise.run.inputs import Inputs, Run, check_plan
 from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs, train_successor
 from plankwise.run.speed import tell_speed
+from plankwise.run.vocabulary import save_trimmed
 from plankwise.task_kinds import Task
 from plankwise.training.interruption import InterruptedRunError, interruptible
 from plankwise.training.job import Outcome
@@ -268,7 +269,7 @@ def _run_cell(label: str, config: RunConfig, predecessor: ReadyPredecessor) -> G
     run.context.on_main(lambda: folders.claim(run.folder, config))
     set_seed(config.run.seed)  # whatever ran before in this process
     outcome = train_successor(config, predecessor)
-    path = run.save(outcome.successor, SUCCESSOR)
+    path, _ = save_trimmed(run, outcome.successor, SUCCESSOR)
     return run.context.on_main(lambda: _measure_cell(label, run, outcome, path))
 
 
@@ -288,7 +289,7 @@ def _measure_cell(label: str, run: Run, outcome: Outcome, path: Path) -> GridCel
         steps=outcome.steps,
         skipped_steps=outcome.skipped_steps,
         seconds=outcome.seconds,
-        parameters=count_parameters(outcome.successor),
+        parameters=count_parameters(run.load(str(path)) if model.module is None else model.module),
         notes=outcome.notes,
         beyond_constant=beyond_constant,
         held_back=outcome.stage.held_back,

@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +69,9 @@ def measure_cost(
         "speedup_interval": {size: [one.low, one.high] for size, one in faster.items()},
         "speedup_steady": {size: one.steady for size, one in faster.items()},
         "load_seconds": load_seconds,
-        "peak_mb": measure_peaks(models, timed.encode(largest), threads=num_threads),
+        "peak_mb": measure_peaks(
+            models, {name: timed.encode_for(one, largest) for name, one in predictors.items()}, threads=num_threads
+        ),
         "peak_batch_size": max(batch_sizes),
         "size_mb": {name: one.size_mb for name, one in predictors.items()},
         "parameters": {name: count_by_component(module, chains) for name, module in modules.items()} if chains else {},
@@ -80,14 +82,15 @@ def measure_cost(
     return figures, speed
 
 
-def measure_peaks(models: Models, batch: Any, *, threads: int) -> dict[str, float | None]:
-    """For each model the megabytes that it adds to the peak of a process that loads it, reads all its weights and predicts the
+def measure_peaks(models: Models, batches: Mapping[str, Any], *, threads: int) -> dict[str, float | None]:
+    """For each model the megabytes that it adds to the peak of a process that loads it, reads all its weights and predicts its
     batch."""
+    inputs = [{name: value.tolist() for name, value in batches[one].items()} for one in models.paths]
     given = {
         "runtime": models.runtime,
         "remote_code": models.remote_code,
         "threads": threads,
-        "inputs": {name: value.tolist() for name, value in batch.items()},
+        "inputs": [inputs[0], *inputs],
     }
     bare, *peaks = _probe({**given, "paths": [None, *models.paths.values()]})
     return {

@@ -7,6 +7,7 @@ chains of blocks, an encoder and a decoder say, the first is looked at.
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from plankwise.data.encode import ROW
 from plankwise.errors import PlanError
 from plankwise.families import chains_of
 from plankwise.models.plans import one_of, reassemble
+from plankwise.models.vocabulary import reading
 
 Score = Callable[[nn.Module], dict[str, float]]  # the key `score` is read
 CHUNK = 1024  # tokens that are held in double precision at once
@@ -33,14 +35,19 @@ def look_inside(
     tokenizer: Any,
     sentence: str,
     max_length: int,
+    other: Any = None,
 ) -> dict:
     """`cka`, `paths` and `impact` as JSON, each left out where the models do not have it.
 
-    Both models keep their weights and are left in eval mode.
+    Batches are the successor's, whose tokenizer is `tokenizer`; `other` is the predecessor's, if it has more tokens. Both models
+    keep their weights and are left in eval mode.
     """
+    with nullcontext() if other is None else reading(predecessor, other, tokenizer):
+        cka = compare_states(predecessor, successor, batches)
+        paths = trace_paths(predecessor, successor, tokenizer, sentence, max_length)
     found = {
-        "cka": compare_states(predecessor, successor, batches),
-        "paths": trace_paths(predecessor, successor, tokenizer, sentence, max_length),
+        "cka": cka,
+        "paths": paths,
         "impact": measure_impact(predecessor, successor, plan, score),
     }
     return {name: part for name, part in found.items() if part is not None}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from plankwise.evaluation.multiply_adds import bound_speedup, count_multiply_adds
+from plankwise.evaluation.multiply_adds import bound_speedup, count_fewest
 from plankwise.evaluation.speedup import Speedup, compare_times, limit_to
 from plankwise.runtimes import Predictor
 
@@ -29,18 +29,22 @@ class Timed:
     """What is timed: the texts, and the way from texts to answers, which is the task's."""
 
     texts: list[tuple[str, ...]]
-    encode: Callable[[list[tuple[str, ...]]], Any]  # texts to a padded batch
+    encode: Callable[..., Any]  # texts to a padded batch; a second argument is a model's own tokenizer
     answer: Callable[[Any], Any]  # outputs to answers, on the CPU
 
     def count_tokens(self) -> list[int]:
         """How many tokens each text (or pair) is to a model."""
         return self.encode(self.texts)["attention_mask"].sum(1).tolist()
 
-    def middle(self) -> tuple[int, Any]:
-        """The median number of tokens of a text, and the batch of the first text that has as many."""
+    def encode_for(self, predictor: Predictor, texts: list[tuple[str, ...]]) -> Any:
+        """A padded batch as this model takes it."""
+        return self.encode(texts) if predictor.tokenizer is None else self.encode(texts, predictor.tokenizer)
+
+    def middle(self) -> tuple[int, list[tuple[str, ...]]]:
+        """The median number of tokens of a text, and a batch of the first text that has as many."""
         lengths = self.count_tokens()
         median = statistics.median_low(lengths)
-        return median, self.encode([self.texts[lengths.index(median)]])
+        return median, [self.texts[lengths.index(median)]]
 
 
 @dataclass(frozen=True)
@@ -131,15 +135,18 @@ def _within_bounds(
     conditions: dict[str, Any],
 ) -> Speed:
     modules = {name: one.module for name, one in predictors.items() if one.module is not None}
-    tokens, inputs = timed.middle()
-    counts: dict[str, int] = {}
+    tokens, middle = timed.middle()
+    fewest: dict[str, int] = {}
     uncounted: dict[str, str] = {}
     for name, module in modules.items():
         try:
-            counts[name] = count_multiply_adds(module, inputs)
+            fewest[name] = count_fewest(module, timed.encode_for(predictors[name], middle))
         except Exception as error:  # a model that the counter does not understand is still timed
             uncounted[name] = f"{type(error).__name__}: {error}"
-    bounds = {name: bound_speedup(modules, counts, other, name) for name, other in references.items()}
+    bounds = {name: bound_speedup(modules, fewest, other, name) for name, other in references.items()}
+    leaving = {name for name in fewest if getattr(modules[name], "leaves_early", False)}
+    uncounted |= dict.fromkeys(leaving, "they depend on the text: each leaves after another block")
+    counts = {name: count for name, count in fewest.items() if name not in leaving}
     shown = {
         name: {size: limit_to(bounds[name], one) for size, one in found.items()} for name, found in measured.items()
     }
@@ -189,7 +196,7 @@ class _Rounds:
     def _time(self, predictor: Predictor, batch: list[tuple[str, ...]]) -> float:
         predictor.wait()
         start = self.clock()
-        self.timed.answer(predictor(self.timed.encode(batch)))
+        self.timed.answer(predictor(self.timed.encode_for(predictor, batch)))
         predictor.wait()
         return self.clock() - start
 

@@ -21,13 +21,14 @@ from plankwise.runtimes import open_predictor
 
 def main() -> None:
     given = json.load(sys.stdin)
-    print(json.dumps([in_a_child(partial(predict, given, path)) for path in given["paths"]]))
+    pairs = zip(given["paths"], given["inputs"], strict=True)
+    print(json.dumps([in_a_child(partial(predict, given, path, inputs)) for path, inputs in pairs]))
 
 
-def predict(given: dict, path: str | None) -> int:
+def predict(given: dict, path: str | None, batch: dict[str, list]) -> int:
     """Loads the model at `path`, if one is given, and predicts a batch; the peak in bytes."""
     torch.set_num_threads(given["threads"])
-    inputs = {name: torch.tensor(rows) for name, rows in given["inputs"].items()}
+    inputs = {name: torch.tensor(rows) for name, rows in batch.items()}
     if path is not None:
         loader = Loader(given["remote_code"])
         predictor = open_predictor(given["runtime"], path, loader.trained)

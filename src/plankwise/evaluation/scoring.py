@@ -47,6 +47,17 @@ class Scorer:
                 found[key].append(score(compute(names, values[rows], labels[name][rows]), names))
         return {key: float(np.mean(scores)) for key, scores in found.items()}
 
+    def resample(self, outputs: Mapping[str, np.ndarray], rounds: int) -> np.ndarray:
+        """The score on `rounds` bootstrap samples of dev, the same ones whatever the outputs; (R,)."""
+        random, labels, names = np.random.default_rng(0), self.labels(), self.source.score
+        found = np.zeros(rounds)
+        for name, values in outputs.items():
+            values = self.source.in_task_order(values)
+            for index in range(rounds):
+                rows = random.integers(0, len(values), len(values))
+                found[index] += score(compute(names, values[rows], labels[name][rows]), names)
+        return found / len(outputs)
+
     def labels(self) -> dict[str, np.ndarray]:
         """The dev sets' labels, in the task's own order of classes."""
         return {

@@ -1,4 +1,4 @@
-"""Successors that a plan describes, not their family's config: they are not compressed a second time."""
+"""Successors that a plan describes, not their family's config, or that texts leave early: they are not compressed a second time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ def check(model: nn.Module) -> None:
     """Always refuses.
 
     Raises:
-        PlanError: the model's slots hold parts already.
+        PlanError: the model's slots hold parts already, or texts leave it early.
     """
+    if getattr(model.config, "exits", None):
+        raise PlanError(
+            "this model has early exits, and is not compressed a second time; start from its predecessor, with "
+            "method.name = 'exits' and a plan that goes further"
+        )
     raise PlanError(
         "this model was compressed before, with parts that its family's config does not describe, and is not compressed a second "
         "time; start from its predecessor, with a plan that goes further"

@@ -55,6 +55,7 @@ STARTS = {
     "mean": "the mean of all blocks of the span",
     "random": "new weights, drawn as the family draws them",
 }
+COMPUTED = ("solved", "fitted")  # starts that are computed from texts, before which the blocks are copies
 OWN = "own"  # the part of a slot whose successor is a module of the user's
 
 
@@ -161,9 +162,9 @@ def _load_checkpoint(init: str, load: Load) -> nn.Module:
     try:
         return load(init)
     except (PlankwiseError, AttributeError, OSError, ValueError) as error:
+        known = no_such(init, [*STARTS, *COMPUTED], "initialisation")
         raise PlanError(
-            f"plan.init is {init!r}; {no_such(init, STARTS, 'initialisation')}, or the folder or hub name of a checkpoint, "
-            "and none could be loaded from there"
+            f"plan.init is {init!r}; {known}, or the folder or hub name of a checkpoint, and none could be loaded from there"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What the models cost: time by batch size, tokens per second, operations, parameters, memory, loading."""
+"""What the models cost: time by batch size, tokens per second, exits, operations, parameters, memory, loading."""
 
 from dataclasses import replace
 
@@ -29,6 +29,7 @@ def cost_charts(record: dict) -> Charts:
         "latency": _by_batch("Time of a prediction, mean ± standard deviation", latency, time),
         "speed-up": _by_batch(f"Speed-up over the predecessor{interval}", speedups, speedup),
         "tokens-per-second": _by_batch("Throughput", throughput, Axis("tokens per second", low=0.0)),
+        "exits": _exits((record.get("successor") or {}).get("exits") or {}),
         "parameters": _parameters(measured.get("parameters") or {}),
         "multiply-adds": _operations(measured.get("multiply_adds") or {}),
         "size": _each("Size on disk", measured.get("size_mb") or {}, "MB"),
@@ -100,6 +101,14 @@ def _parameters(parameters: dict[str, dict[str, int]]) -> list[Chart]:
     bars = [Bars(one, [parameters[name].get(one) for name in names], tone) for one, tone in COMPONENTS.items()]
     axis = Axis("parameters", low=0.0)
     return [BarChart("Parameters by component", names, bars, axis, stacked=True)] if names else []
+
+
+def _exits(found: dict) -> list[Chart]:
+    """How many dev examples left a model with early exits after each block."""
+    blocks = found.get("blocks") or []
+    names = [f"block {block}" for block in range(1, len(blocks) + 1)]
+    title = f"After which block dev examples left the successor, patience {found.get('patience')}"
+    return [BarChart(title, names, [Bars("", blocks, "successor")], Axis("dev examples", low=0.0))] if blocks else []
 
 
 def _operations(measured: dict[str, dict]) -> list[Chart]:

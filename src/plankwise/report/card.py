@@ -8,6 +8,7 @@ from plankwise.files import write_text
 from plankwise.record import Shown
 from plankwise.report.remarks import (
     MARK,
+    exits_remark,
     guard_remarks,
     has_learnt,
     held_back_remark,
@@ -15,6 +16,7 @@ from plankwise.report.remarks import (
     like_the_successor,
     remarks,
     show_retained,
+    vocabulary_remark,
 )
 from plankwise.report.speed import show_speedup, speedup_of
 from plankwise.report.text import MODELS, as_markdown, count, is_number, number
@@ -120,6 +122,10 @@ def _how(record: dict) -> str:
             f"{blocks} modules of the predecessor were replaced by {len(slots)} successors (method: {as_markdown(method)}), "
             f"{steps} with seed {record.get('seed')}."
         )
+    if trimmed := vocabulary_remark(record.get("successor") or {}):
+        lines.append(f"{trimmed[0].upper()}{trimmed[1:]}: use the tokenizer in this folder, not the predecessor's.")
+    if left := exits_remark(record.get("successor") or record["model"]):
+        lines.append(f"Texts leave it early, once their answer has stopped changing: {left}.")
     return " ".join(lines)
 
 

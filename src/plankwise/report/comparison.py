@@ -11,6 +11,7 @@ from plankwise.errors import RunError
 from plankwise.report._html import Column, TableCell, judged, paragraph, section, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, BarChart, Bars
+from plankwise.report.frontier import frontier_verdict, show_frontier
 from plankwise.report.ranking import ALPHA, lead_by_seeds, lead_by_test, listed
 from plankwise.report.remarks import MARK
 from plankwise.report.speed import speedup_cell, speedup_of_row
@@ -48,7 +49,9 @@ def read_results(file: Path) -> dict:
 
 
 def show_results(data: dict) -> str:
-    """The table of a comparison, of a study, or of the four settings of a domain."""
+    """The table of a comparison, of a study, of a frontier, or of the four settings of a domain."""
+    if "frontier" in data:
+        return show_frontier(data)
     if "study" in data:
         return _study(data)
     return _settings(data) if "rows" in data else _methods(data)
@@ -56,6 +59,8 @@ def show_results(data: dict) -> str:
 
 def result_verdicts(data: dict) -> list[str]:
     """A sentence a task."""
+    if "frontier" in data:
+        return [frontier_verdict(data)]
     if "study" in data:
         return [_study_verdict(task) for task in data["tasks"]]
     if "rows" in data:

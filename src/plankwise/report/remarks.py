@@ -55,6 +55,17 @@ def what_to_do(record: Mapping, name: str) -> str:
     return UNTRAINED_ADVICE if is_untrained(record) else ADVICE
 
 
+def vocabulary_remark(model: Mapping) -> str:
+    """How many tokens of the vocabulary were kept, and what that saves; empty for a model that has them all."""
+    found = model.get("vocabulary")
+    if not found:
+        return ""
+    return (
+        f"its vocabulary was trimmed to {found['tokens']:,} of {found['tokens_before']:,} tokens, which saves "
+        f"{number(found['saved_mb'], 1)} MB"
+    )
+
+
 def remarks(record: Mapping) -> list[str]:
     """A sentence for every model that is not shown to beat a constant answer, and for every guard that was ignored."""
     told = [
@@ -68,6 +79,19 @@ def remarks(record: Mapping) -> list[str]:
 def guard_remarks(ignored: Mapping[str, str]) -> list[str]:
     """A sentence for every guard that evaluation.ignore_guards names and that had something to say."""
     return [f"the guard {name} was ignored (evaluation.ignore_guards): {fault}" for name, fault in ignored.items()]
+
+
+def exits_remark(model: Mapping) -> str:
+    """After which blocks the dev examples left a model with early exits; empty for all others."""
+    found = model.get("exits")
+    if not found:
+        return ""
+    blocks, total = found["blocks"], max(1, sum(found["blocks"]))
+    left = [f"block {block}: {share(count / total)}" for block, count in enumerate(blocks, 1) if count]
+    return (
+        f"with patience {found['patience']} dev examples left after {', '.join(left)}; {number(found['mean_block'], 2)} of "
+        f"{len(blocks)} blocks ran for one on average"
+    )
 
 
 def show_retained(model: Mapping, value: object) -> str:

@@ -10,14 +10,16 @@ from rich.table import Table
 from plankwise.record import SCORE, Shown
 from plankwise.report._effort import effort_remark
 from plankwise.report.remarks import (
+    exits_remark,
     held_back_remark,
     is_untrained,
     remarks,
     show_retained,
     steps_remark,
     training_time,
+    vocabulary_remark,
 )
-from plankwise.report.speed import speedup_of
+from plankwise.report.speed import ShownSpeedup, speedup_of
 from plankwise.report.text import MODELS, count, esc, number
 from plankwise.report.verdict import verdict
 
@@ -98,10 +100,29 @@ def _row(record: dict, name: str) -> list[str]:
     ]
 
 
+def export_row(record: dict, name: str, found: dict) -> list[str]:
+    """One more row, of an export of the successor."""
+    faster = found["speedup"]
+    shown = ShownSpeedup(faster["median"], interval=(faster["low"], faster["high"]), steady=faster["steady"])
+    return [
+        name,
+        count(record["successor"]["parameters"]),
+        f"{found['size_mb']:.1f} MB",
+        number(found["score"], Shown.of(record).digits),
+        "" if found["retained"] is None else show_retained(record["successor"], found["retained"]),
+        f"{found['latency_ms']:.2f} ms",
+        shown.brief,
+    ]
+
+
 def _notes(record: dict) -> list[str]:
     told = remarks(record)
     if spent := effort_remark(record):
         told.append(spent)
+    if trimmed := vocabulary_remark(record["successor"]):
+        told.append(f"the successor: {trimmed}")
+    if left := exits_remark(record["successor"]):
+        told.append(left)
     if held_back := held_back_remark(record["successor"]):
         told.append(held_back)
     if (found := speedup_of(record)) is not None and found.doubt:

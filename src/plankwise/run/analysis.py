@@ -18,6 +18,7 @@ from plankwise.evaluation.cost import Models, measure_cost
 from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.inside import look_inside
 from plankwise.kinds import no_such
+from plankwise.models.exits import has_exits
 from plankwise.record import read_record, write_record
 from plankwise.report.card import FILE as CARD
 from plankwise.report.card import make_card, write_card
@@ -93,7 +94,7 @@ def analyse(folder: Path, request: AnalysisRequest, console: Console) -> dict:
     options = config.analysis if request.recipe is None else load_config(request.recipe, []).analysis
     paths = {name: _find(folder, record[name]["path"]) for name in (*MODELS, TRUNCATED) if name in record}
     context = Context(console, folder, config.run.seed, own_device())  # one process, whoever else there is
-    own = config.model_copy(update={"predecessor": config.predecessor.model_copy(update={"path": paths[SUCCESSOR]})})
+    own = config.model_copy(update={"predecessor": config.predecessor.model_copy(update={"path": paths[PREDECESSOR]})})
     found = record.get("analysis", {})
     with FolderLock(folder, console) as lock, tempfile.TemporaryDirectory() as blocks:
         lock.acquire()
@@ -128,18 +129,25 @@ def _errors(subject: Subject, request: AnalysisRequest, before: dict) -> dict:
 def _inside(subject: Subject, request: AnalysisRequest, before: dict) -> dict:
     run = subject.run
     run.context.console.print("inside: hidden states of both models, and the score with each slot replaced alone")
-    texts = run.task.held_out
+    small = run.own_tokenizer(subject.paths[SUCCESSOR])
+    tokenizer = run.tokenizer if small is None else small
+    texts = run.task.held_out_for(small)
     count = min(MOST_TEXTS, len(texts.lengths))
     few = replace(texts, dataset=texts.dataset.select(range(count)), lengths=texts.lengths[:count])
+    successor = run.load(subject.paths[SUCCESSOR])
+    if has_exits(successor):
+        run.context.console.print("inside: every text runs through all of the successor's blocks for this")
+        successor.patience = successor.num_blocks
     found = look_inside(
         run.load(subject.paths[PREDECESSOR]),
-        run.load(subject.paths[SUCCESSOR]),
+        successor,
         Plan.from_json(subject.record["plan"]),
-        [batch for _, batch in sorted_batches(few, run.tokenizer, run.config.evaluation.batch_size)],
+        [batch for _, batch in sorted_batches(few, tokenizer, run.config.evaluation.batch_size)],
         run.score,
-        run.tokenizer,
+        tokenizer,
         request.sentence or run.task.texts(1)[0][0],
         run.config.training.max_length,
+        None if small is None else run.tokenizer,
     )
     return {"inside": found}
 

@@ -13,11 +13,12 @@ from rich.console import Console
 from plankwise.config import RunConfig
 from plankwise.context import Context, open_context
 from plankwise.efforts import HOURS
+from plankwise.errors import ConfigError
 from plankwise.record import describe_machine, read_record, write_record
 from plankwise.report.card import write_card
 from plankwise.run.effort import fit_steps
 from plankwise.run.estimating import compare_with_outcome, find_estimate
-from plankwise.run.folders import FolderLock, claimed, is_finished
+from plankwise.run.folders import FolderLock, claimed, discard_untrained, is_finished
 from plankwise.run.inputs import Inputs, Run, read_inputs
 from plankwise.run.measuring import measure, memory_mb
 from plankwise.run.searching import Search
@@ -32,6 +33,7 @@ from plankwise.run.training import (
     train,
     train_truncated,
 )
+from plankwise.run.vocabulary import save_trimmed
 from plankwise.training.interruption import interruptible
 from plankwise.training.stage import StageResult
 
@@ -54,7 +56,11 @@ def _compress(config: RunConfig, context: Context, lock: FolderLock) -> dict:
     begin(inputs, lock)
     made_head = not predecessor.has_head
     estimate = find_estimate(inputs) if config.evaluation.estimate or config.run.within else None
-    run, effort = fit_steps(run, estimate)
+    try:
+        run, effort = fit_steps(run, estimate)
+    except ConfigError:
+        context.on_main(lambda: discard_untrained(context.folder))
+        raise
 
     stages = make_ready(predecessor)
     seconds_by = {PREDECESSOR: sum(stage.seconds for stage in stages.values())} if stages else {}
@@ -68,19 +74,23 @@ def _compress(config: RunConfig, context: Context, lock: FolderLock) -> dict:
         seconds_by[SUCCESSOR] = outcome.seconds
     stages |= outcome.stages
     held_back[SUCCESSOR] = outcome.stage.held_back
-    paths = {PREDECESSOR: predecessor.path, SUCCESSOR: str(run.save(outcome.successor, SUCCESSOR))}
+    path, saved = save_trimmed(run, outcome.successor, SUCCESSOR)
+    paths, vocabularies = {PREDECESSOR: predecessor.path, SUCCESSOR: str(path)}, {SUCCESSOR: saved}
     if has_truncated(config):
         other = train_truncated(run, plan, predecessor.take(), outcome)
         stages[TRUNCATED] = other.stage
         if other.steps:
             seconds_by[TRUNCATED] = other.seconds
         held_back[TRUNCATED] = other.stage.held_back
-        paths[TRUNCATED] = str(run.save(other.successor, TRUNCATED))
+        path, vocabularies[TRUNCATED] = save_trimmed(run, other.successor, TRUNCATED)
+        paths[TRUNCATED] = str(path)
 
     def finish() -> dict:
         record = measure(run, paths)
         for name, found in held_back.items():
             record[name]["held_back"] = found
+        for name, told in vocabularies.items():
+            record[name] |= {} if told is None else {"vocabulary": told}
         if estimate is not None:
             record["estimate"] = compare_with_outcome(estimate, run, stages, outcome, memory)
         record |= {

@@ -16,6 +16,7 @@ from rich.console import Console
 from plankwise.config import RunConfig, validate_config
 from plankwise.errors import ConfigError, PlankwiseError, RunError
 from plankwise.files import is_leftover, sweep_leftovers, write_text
+from plankwise.models.exported import FILE as EXPORTED
 from plankwise.record import FILE
 from plankwise.run.log import RunLog
 
@@ -115,6 +116,12 @@ def claimed(lock: FolderLock, config: RunConfig) -> Iterator[None]:
         raise
 
 
+def discard_untrained(folder: Path) -> None:
+    """Deletes the folder of a run that turns out to be impossible, unless something has been trained there."""
+    if not any(path.is_dir() for path in [folder / "predecessor", *folder.glob("checkpoints/*")]):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def claim(folder: Path, config: RunConfig) -> None:
     """Makes the folder this run's own, and removes what a killed process had begun to write."""
     write_text(folder / CONFIG, config.to_toml())
@@ -150,8 +157,10 @@ def find_config(model: str) -> Path | None:
     folder = Path(model).expanduser()
     if (folder / CONFIG).is_file() and not (folder / "config.json").is_file():
         raise ConfigError(f"{model} is the folder of a run; give one of its models, for example {folder / 'successor'}")
-    config = folder.resolve().parent / CONFIG
-    return config if folder.is_dir() and config.is_file() else None
+    above = folder.resolve().parents
+    places = above[: 2 if (folder / EXPORTED).is_file() else 1]  # exports are in a folder of their own inside a run's
+    found = [place / CONFIG for place in places if (place / CONFIG).is_file()]
+    return found[0] if folder.is_dir() and found else None
 
 
 def read_config(folder: Path) -> RunConfig:

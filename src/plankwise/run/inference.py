@@ -11,10 +11,11 @@ from plankwise.config import RunConfig
 from plankwise.context import open_context, own_device
 from plankwise.data.pieces import Layout
 from plankwise.errors import ConfigError
-from plankwise.models.limits import check_length
+from plankwise.models.exported import read_exported
+from plankwise.models.limits import check_length, too_long
 from plankwise.models.loading import Loader
-from plankwise.run.inputs import read_run
-from plankwise.runtimes import open_predictor
+from plankwise.run.inputs import Run, read_run
+from plankwise.runtimes import Load, open_predictor
 from plankwise.task_kinds import kind_of
 
 
@@ -31,15 +32,10 @@ def evaluate(config: RunConfig, console: Console) -> dict[str, Any]:
     task, path = run.task, config.predecessor.path
     saved = run.loader.config(path)
     task.check_head(saved, path, otherwise="")
-    loaded = task.load(run.loader, path)
-    if loaded.new:
-        raise ConfigError(
-            f"{path} has no trained head for this task ({task.kind}); give the successor/ or predecessor/ folder of a run on it"
-        )
-    check_length(config.training.max_length, loaded.model, run.tokenizer, path)
+    load = _load_trained(run, path)
     with tempfile.TemporaryDirectory() as folder:
         task.lay_out(Path(folder), console, train=False)
-        predictor = open_predictor(config.evaluation.runtime, path, lambda path: loaded.model)
+        predictor = open_predictor(config.evaluation.runtime, path, load)
         outputs = task.outputs(predictor)
         if outputs:
             task.check_answers(outputs, saved, path)
@@ -47,6 +43,26 @@ def evaluate(config: RunConfig, console: Console) -> dict[str, Any]:
         else:
             metrics, found = task.examine(predictor)
         return metrics if found is None else {**metrics, "beyond_constant": found}
+
+
+def _load_trained(run: Run, path: str) -> Load:
+    """What gives the model at `path` as a torch module, once it is known that it fits; an export is not loaded.
+
+    Raises:
+        ConfigError: it has no trained head, or takes fewer tokens than texts are cut to.
+    """
+    length, exported = run.config.training.max_length, read_exported(path)
+    if exported is not None and not exported.is_checkpoint:
+        if exported.token_limit is not None and length > exported.token_limit:
+            raise ConfigError(too_long(length, path, exported.token_limit))
+        return run.load
+    loaded = run.task.load(run.loader, path)
+    if loaded.new:
+        raise ConfigError(
+            f"{path} has no trained head for this task ({run.task.kind}); give the successor/ or predecessor/ folder of a run on it"
+        )
+    check_length(length, loaded.model, run.tokenizer, path)
+    return lambda path: loaded.model
 
 
 def predict_table(

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
 from plankwise.models.plans import make_plan, try_plan
 from plankwise.models.saving import save
+from plankwise.run.vocabulary import check_vocabulary
 from plankwise.runtimes import Predictor, open_predictor
 from plankwise.runtimes.torch import TorchPredictor
 from plankwise.task_kinds import Task, read_task
@@ -37,6 +38,9 @@ class Run:
     tokenizer: Any
     task: Task
     seconds: dict[str, float] = field(default_factory=dict, compare=False)  # that measuring took, by what was measured
+    tokenizers: dict[str, Any] = field(
+        default_factory=dict, compare=False
+    )  # of models' own, by path; see `own_tokenizer`
     rehearse: Callable[[Stage], Stage] | None = None  # makes of a stage one that trains nothing
 
     @property
@@ -48,8 +52,17 @@ class Run:
         return self.task.load(self.loader, path).model
 
     def open(self, path: str) -> Predictor:
-        """The model at `path`, run by the config's runtime."""
-        return open_predictor(self.config.evaluation.runtime, path, self.load)
+        """The model at `path`, run by the config's runtime, with its own tokenizer if that is another than the run's."""
+        predictor = open_predictor(self.config.evaluation.runtime, path, self.load)
+        predictor.tokenizer = self.own_tokenizer(path)
+        return predictor
+
+    def own_tokenizer(self, path: str) -> Any:
+        """The tokenizer in a model's folder if it has other tokens than the run's; else None."""
+        if path not in self.tokenizers:
+            found = self.tokenizer if path == self.config.predecessor.path else self.loader.tokenizer(path)
+            self.tokenizers[path] = None if found.get_vocab() == self.tokenizer.get_vocab() else found
+        return self.tokenizers[path]
 
     def score(self, model: nn.Module) -> dict[str, float]:
         """The task's metrics of a model in this process, the same on every rank."""
@@ -72,7 +85,7 @@ class Run:
             context=self.context,
             loss=task.loss,
             collate=task.collate,
-            show=_show(task),
+            show=_show(task, self.config),
             weigh=task.weigh,
         )
         return stage if self.rehearse is None else self.rehearse(stage)
@@ -84,9 +97,10 @@ class Run:
         self.seconds[what] = self.seconds.get(what, 0.0) + time.monotonic() - started
 
 
-def _show(task: Task) -> Show:
+def _show(task: Task, config: RunConfig) -> Show:
     shown = task.shown
-    return Show() if shown.key == "score" else Show(shown.key, shown.metric, shown.digits)
+    told = Show() if shown.key == "score" else Show(shown.key, shown.metric, shown.digits)
+    return told if config.evaluation.choose_on == "dev" else replace(told, examples="kept-out examples")
 
 
 class Predecessor:
@@ -131,6 +145,7 @@ def read_inputs(config: RunConfig, context: Context) -> Inputs:
             soft_wrap=True,
         )
     check_length(config.training.max_length, predecessor.model, run.tokenizer, predecessor.path)
+    check_vocabulary(run, predecessor.model)
     return Inputs(run, predecessor, plan)
 
 

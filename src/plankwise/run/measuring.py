@@ -7,6 +7,7 @@ from rich.progress import Progress
 
 from plankwise.evaluation.latency import measure_latency
 from plankwise.evaluation.size import count_parameters
+from plankwise.models.exits import counted_exits, describe_exits
 from plankwise.models.planned_config import PlannedConfig
 from plankwise.run.inputs import Run
 from plankwise.run.speed import enter_speed, tell_speed
@@ -33,7 +34,7 @@ def measure(run: Run, paths: dict[str, str]) -> dict:
 
 def measure_one(run: Run, model: Predictor, path: str) -> dict:
     """What the record says of one model."""
-    with run.timed(EVALUATIONS):
+    with run.timed(EVALUATIONS), counted_exits() as counts:
         metrics, beyond_constant = run.task.examine(model)
     module = model.module if model.module is not None else run.load(path)
     return {
@@ -44,6 +45,7 @@ def measure_one(run: Run, model: Predictor, path: str) -> dict:
         "score": metrics.pop("score"),
         "metrics": metrics,
         **({} if beyond_constant is None else {"beyond_constant": beyond_constant}),
+        **({"exits": describe_exits(module, counts)} if counts else {}),
         "latency_ms": None,
         "device": model.device.type,
         "runtime": run.config.evaluation.runtime,

@@ -32,7 +32,11 @@ class ReadyPredecessor:
     def at(self, config: RunConfig) -> Run:
         """A run on the same task; of its config, task, predecessor and the length of texts are not read again."""
         return replace(
-            self.run, config=config, context=self.run.context.at(Path(config.run.folder), config.run.seed), seconds={}
+            self.run,
+            config=config,
+            context=self.run.context.at(Path(config.run.folder), config.run.seed),
+            seconds={},
+            tokenizers={},
         )
 
 

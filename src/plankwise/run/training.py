@@ -94,6 +94,7 @@ def _make_job(run: Run, plan: Plan, predecessor: nn.Module) -> Job:
         max_length=config.training.max_length,
         held_out=held_out,
         stage=lambda name: run.stage(name, config.training),
+        score_examples=run.task.score_examples,
     )
 
 

@@ -23,6 +23,19 @@ def choose(values: list[str] | None, usual: tuple[str, ...], known: Iterable[str
     return list(dict.fromkeys(values or usual))
 
 
+def refuse_vocabulary(config: RunConfig, study: str) -> None:
+    """Lets a recipe pass whose successors keep all tokens.
+
+    Raises:
+        ConfigError: they are to be trimmed, which this study does not do.
+    """
+    if config.plan.vocabulary:
+        raise ConfigError(
+            f"plan.vocabulary is {config.plan.vocabulary} in the recipe {config.run.name}, but study {study} does not trim "
+            "successors; take it out"
+        )
+
+
 def read_replacing(recipe: dict, study: str) -> RunConfig:
     """The recipe's config, whose method must be replacing.
 

@@ -14,7 +14,7 @@ from plankwise.config import RunConfig
 from plankwise.core.schedule import Constant
 from plankwise.errors import ConfigError
 from plankwise.studies import Arm, Axis, Measured, Point, Published, StudyRequest, Trial
-from plankwise.studies._choices import read_replacing, schedule_override
+from plankwise.studies._choices import read_replacing, refuse_vocabulary, schedule_override
 from plankwise.studies._trials import attempt, check_folders, configure, keep, make_base, outline
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def _arms(recipe: dict, values: list[str] | None) -> list[Arm]:
     from plankwise.models.plans import make_plan
 
     config = read_replacing(recipe, "impact")
+    refuse_vocabulary(config, "impact")
     found = make_plan(outline(config), config.plan)
     known = [*(str(number) for number in range(1, len(found.slots) + 1)), ALL]
     for value in values or ():

@@ -20,7 +20,7 @@ from plankwise.config import RunConfig, validate_config
 from plankwise.context import open_context
 from plankwise.errors import ConfigError
 from plankwise.studies import Arm, Axis, Measured, Point, Published, StudyRequest, Trial
-from plankwise.studies._choices import choose
+from plankwise.studies._choices import choose, refuse_vocabulary
 from plankwise.studies._trials import attempt, check_folders, configure, keep, make_base, outline
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def plan(request: StudyRequest) -> list[Trial]:
 
     source, *targets = request.recipes
     config = validate_config(source)
+    refuse_vocabulary(config, "transfer")
     make_plan(outline(config), config.plan)
     for target in targets:
         path = validate_config(target).predecessor.path

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from rich.console import Console
 from torch import nn
@@ -77,11 +78,27 @@ class Task(ABC):
     weigh: Weigh | None = None  # how much a batch counts in the mean over a step, if not by its examples
     head_alone: HeadAlone | None = None  # how a new head begins
     on_disk: bool = False  # nothing can be scored before `lay_out` has written them
+    takes_tokenizers: bool = False  # whether models with a tokenizer of their own can be scored beside others
 
     @property
     def held_out(self) -> Encoded:
         """The first dev set."""
         return next(iter(self.dev.values()))
+
+    def held_out_for(self, tokenizer: Any) -> Encoded:
+        """The same for a model with a tokenizer of its own; None stands for the task's."""
+        return self.held_out
+
+    def training_texts(self) -> pa.ChunkedArray:
+        """All texts that are trained on, those of pairs one by one.
+
+        Raises:
+            ConfigError: such a task does not give them.
+        """
+        raise ConfigError(
+            f"the texts of the task are to say which tokens are kept, but a task on {self.kind} does not give them; name a text "
+            "file instead of 'task'"
+        )
 
     @abstractmethod
     def load(self, loader: Loader, path: str) -> Loaded:
@@ -102,6 +119,16 @@ class Task(ABC):
     def score_outputs(self, outputs: Answers) -> dict[str, float]:
         """The same of outputs that were kept."""
         raise NotImplementedError
+
+    def score_examples(self, examples: Encoded, outputs: np.ndarray) -> float:
+        """The score of outputs (N, C) on any labelled examples of the task, those of train for one.
+
+        Raises:
+            ConfigError: such a task has none.
+        """
+        raise ConfigError(
+            f"the task is on {self.kind}, whose training examples have no score to choose by; set what is to be chosen yourself"
+        )
 
     def score_in_training(self, predictor: Predictor) -> dict[str, float]:
         """The same as `score`, which chooses a stage's best weights; a kind that can tell adds the scores on two fixed halves
@@ -155,10 +182,11 @@ class Task(ABC):
     def texts(self, most: int) -> list[tuple[str, ...]]:
         """Up to `most` dev texts (or pairs) as they stand in the data."""
 
-    def encode(self, texts: list[tuple[str, ...]]) -> Any:
-        """A padded batch of texts, as a model takes it."""
+    def encode(self, texts: list[tuple[str, ...]], tokenizer: Any = None) -> Any:
+        """A padded batch of texts, as a model takes it, by the model's own tokenizer if one is given."""
         columns = [list(column) for column in zip(*texts, strict=True)]
-        return self.tokenizer(*columns, truncation=True, max_length=self.max_length, padding=True, return_tensors="pt")
+        encode = self.tokenizer if tokenizer is None else tokenizer
+        return encode(*columns, truncation=True, max_length=self.max_length, padding=True, return_tensors="pt")
 
     def answer(self, outputs: Any) -> Any:
         """What a user reads off a model's outputs, on the CPU."""

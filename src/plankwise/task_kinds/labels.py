@@ -39,6 +39,7 @@ class Labels(Task):
     """A task's labelled examples, encoded for one tokenizer."""
 
     kind = "labels"
+    takes_tokenizers = True
 
     def __init__(self, source: Source, prepared: Prepared, tokenizer: Any, config: RunConfig, console: Console) -> None:
         self.source = source
@@ -51,18 +52,19 @@ class Labels(Task):
         self.name = source.name
         self.score_names = source.score
         self.shown = Shown(" and ".join(source.score))
-        self.dev = {name: self._encode(name, table) for name, table in prepared.dev.items()}
+        self.dev = {name: self._encode(name, table, tokenizer) for name, table in prepared.dev.items()}
+        self.own_scorers: dict[int, Scorer] = {}  # of models with a tokenizer of their own, by its identity
         self.scorer = Scorer(source, self.dev, tokenizer, config.evaluation.batch_size)
         self.chooser = self.scorer  # what chooses weights and settings
         if config.evaluation.choose_on == "train":
             self.prepared, kept_out = keep_out(prepared, source, config.run.seed_of_data)
-            chosen = {CHOOSING: self._encode(CHOOSING, kept_out)}
+            chosen = {CHOOSING: self._encode(CHOOSING, kept_out, tokenizer)}
             self.chooser = Scorer(source, chosen, tokenizer, config.evaluation.batch_size)
 
     @cached_property
     def train(self) -> Encoded:  # type: ignore[override]
         """Encoded when it is first asked for: scoring never does."""
-        return self._encode("train", self.prepared.train)
+        return self._encode("train", self.prepared.train, self.tokenizer)
 
     def load(self, loader: Loader, path: str) -> Loaded:
         labels = self.source.labels
@@ -79,13 +81,35 @@ class Labels(Task):
         return loader.model(path, AutoModelForSequenceClassification, adjust=adjust, new_head=True)
 
     def outputs(self, predictor: Predictor) -> Answers:
-        return self.scorer.outputs(predictor)
+        return self._scorer_for(predictor.tokenizer).outputs(predictor)
+
+    def held_out_for(self, tokenizer: Any) -> Encoded:
+        return next(iter(self._scorer_for(tokenizer).dev.values()))
+
+    def _scorer_for(self, tokenizer: Any) -> Scorer:
+        """The dev sets as a tokenizer encodes them, once for each; None stands for the task's."""
+        if tokenizer is None:
+            return self.scorer
+        if id(tokenizer) not in self.own_scorers:
+            dev = {name: self._encode(name, table, tokenizer) for name, table in self.prepared.dev.items()}
+            self.own_scorers[id(tokenizer)] = Scorer(self.source, dev, tokenizer, self.scorer.batch_size)
+        return self.own_scorers[id(tokenizer)]
+
+    def training_texts(self) -> pa.ChunkedArray:
+        table = self.prepared.train
+        columns = [table[name] for name in ("text", "text_pair") if name in table.column_names]
+        return pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type)
 
     def score(self, predictor: Predictor) -> dict[str, float]:
         return self.scorer.score(self.outputs(predictor))
 
     def score_outputs(self, outputs: Answers) -> dict[str, float]:
         return self.scorer.score(outputs)
+
+    def score_examples(self, examples: Encoded, outputs: np.ndarray) -> float:
+        outputs = outputs[:, 0] if outputs.shape[1] == 1 else outputs
+        scorer = Scorer(self.source, {CHOOSING: examples}, self.tokenizer, batch_size=1)
+        return scorer.score({CHOOSING: outputs})["score"]
 
     def score_in_training(self, predictor: Predictor) -> dict[str, float]:
         outputs = self.chooser.outputs(predictor)
@@ -151,13 +175,14 @@ class Labels(Task):
             "cut": {"train": self.train.num_cut, **{name: encoded.num_cut for name, encoded in self.dev.items()}},
         }
 
-    def _encode(self, name: str, table: pa.Table) -> Encoded:
+    def _encode(self, name: str, table: pa.Table, tokenizer: Any) -> Encoded:
         length, console = self.max_length, self.console
         with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
             task = bar.add_task(f"{name}: tokens", total=table.num_rows)
-            encoded = encode(table, self.tokenizer, length, progress=lambda rows: bar.advance(task, rows))
+            encoded = encode(table, tokenizer, length, progress=lambda rows: bar.advance(task, rows))
         cut = f", {encoded.num_cut} longer than {length} tokens and cut" if encoded.num_cut else ""
-        console.print(f"{name}: {len(encoded.lengths)} examples{cut}")
+        own = "" if tokenizer is self.tokenizer else f", {len(tokenizer)} tokens of a model's own"
+        console.print(f"{name}: {len(encoded.lengths)} examples{cut}{own}")
         return encoded
 
 

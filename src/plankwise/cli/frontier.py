@@ -1,0 +1,90 @@
+"""Draw the frontier: how fast and how small within a tolerance, for your task on this machine, against what else there is.
+
+Example: plankwise frontier recipes/reviews.toml --within 1% --budget 20min
+
+Points are the predecessor and successors of several depths, by torch, ONNX Runtime and OpenVINO in fp32 and int8, with the whole
+vocabulary and with what the task needs; and what you would pick instead: truncation with distillation, static embeddings, TF-IDF,
+and any small encoder (--encoder). A frontier that was stopped goes on when the same command is given again.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plankwise.cli._completion import complete_recipes
+
+NEEDS_ARGUMENTS = True
+
+
+def command(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="TOML file", autocompletion=complete_recipes)],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="keys to set; see `plankwise list keys`")
+    ] = None,
+    depths: Annotated[
+        str | None,
+        typer.Option(help="blocks of successors, with commas between", show_default="1/2, 1/3, 1/4 and 1/6 of them"),
+    ] = None,
+    formats: Annotated[str, typer.Option(help="beside torch, with commas between; empty: none")] = "onnx,openvino",
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(help="folder or hub name of a small pretrained model to fine-tune; may be repeated"),
+    ] = None,
+    static: Annotated[bool, typer.Option("--static/--no-static", help="static embeddings, by model2vec")] = True,
+    trim: Annotated[bool, typer.Option("--trim/--no-trim", help="int8 also with a trimmed vocabulary")] = True,
+    within: Annotated[str, typer.Option(help="share of the score that may be lost")] = "1%",
+    budget: Annotated[
+        str | None, typer.Option(help="time after which no further model is begun, as 20min", show_default="none")
+    ] = None,
+    predictions: Annotated[int, typer.Option(help="timed for each point, batch size and number of threads")] = 30,
+    folder: Annotated[
+        Path | None, typer.Option(help="where all is written", show_default="runs/frontier-RECIPE")
+    ] = None,
+) -> None:
+    from plankwise.cli._console import give, open_console
+    from plankwise.config import load_data
+    from plankwise.efforts import read_duration
+    from plankwise.errors import ConfigError
+
+    tolerance = _read_share(within)
+    if predictions < 1:
+        raise ConfigError(f"--predictions is {predictions}; give 1 or more")
+    chosen = None if depths is None else tuple(_read_depth(text) for text in depths.split(","))
+    seconds = None if budget is None else read_duration(budget, "--budget")
+    data = load_data(recipe, overrides or [])
+    place = folder or Path("runs") / f"frontier-{recipe.stem}"
+
+    from plankwise.frontier.flow import Request, draw_frontier
+    from plankwise.report.frontier_table import show_frontier_table
+    from plankwise.report.page import write_report
+    from plankwise.run.log import logged
+
+    console = open_console()
+    names = tuple(name.strip() for name in formats.split(",") if name.strip())
+    request = Request(chosen, names, tuple(encoder or ()), static, trim, tolerance, seconds, predictions)
+    found = draw_frontier(data, request, place, console)
+    with logged(console, place):
+        show_frontier_table(found, console)
+        console.print(f"page: {write_report([place], place / 'report.html')}", soft_wrap=True)
+    give(found, place)
+
+
+def _read_share(text: str) -> float:
+    from plankwise.errors import ConfigError
+
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise ConfigError(f"--within is {text!r}; give a share of the score, for example 1% or 0.01")
+    return share
+
+
+def _read_depth(text: str) -> int:
+    from plankwise.errors import ConfigError
+
+    if not text.strip().isdigit():
+        raise ConfigError(f"--depths has {text.strip()!r}; give whole numbers with commas between, for example 6,3,2")
+    return int(text)

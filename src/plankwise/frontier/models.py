@@ -1,0 +1,163 @@
+"""The models of a frontier: the predecessor, successors of several depths, and what a user would pick instead.
+
+Each has a folder of its own, in which it is made once; a model whose folder is there is taken as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import set_seed
+
+from plankwise.config import RunConfig, validate_config, without_none
+from plankwise.errors import ConfigError
+from plankwise.families import chains_of
+from plankwise.files import write_text
+from plankwise.frontier import text_models
+from plankwise.run.finetune import finetune
+from plankwise.run.sharing import ReadyPredecessor, train_successor
+
+MODEL, MADE = "model", "made.json"  # in a model's folder: its weights, and what making it took
+PREDECESSOR, SUCCESSOR, INSTEAD = "predecessor", "successor", "instead"  # kinds of model
+SHARES = (2, 3, 4, 6)  # of the predecessor's blocks one in so many is left, where nothing is said
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model that the frontier is to have."""
+
+    name: str
+    kind: str
+    make: Callable[[Path], None]  # fills an empty folder with `model`
+    open_text: Callable[[Path], text_models.TextPredictor] | None = None  # of a classifier that is not a transformer
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model that is there."""
+
+    entry: Entry
+    path: Path
+    seconds: float | None  # that making it took; None of a model that was given
+
+
+def find_depths(predecessor: ReadyPredecessor, asked: Sequence[int] | None) -> list[int]:
+    """The numbers of blocks that successors have, the largest first.
+
+    Raises:
+        ConfigError: there are as many blocks already, or fewer.
+    """
+    least = min(_lengths(predecessor))
+    if asked is None:
+        return sorted({max(1, least // share) for share in SHARES} - {least}, reverse=True)
+    for depth in asked:
+        if not 1 <= depth < least:
+            raise ConfigError(f"--depths has {depth}, but the predecessor has {least} blocks; give 1 to {least - 1}")
+    return sorted(set(asked), reverse=True)
+
+
+def list_entries(
+    predecessor: ReadyPredecessor, base: RunConfig, depths: list[int], encoders: Sequence[str], *, static: bool
+) -> list[Entry]:
+    """All models but the predecessor, in the order in which they are made: what a user has most use for comes first."""
+
+    def successor(depth: int) -> Entry:
+        plan = {"successors": depth, "cut": "late", "spans": None, "slots": None}
+        return Entry(_layers(depth), SUCCESSOR, lambda folder: _train(predecessor, _changed(base, plan=plan), folder))
+
+    def distilled(depth: int) -> Entry:
+        # Copies want even spans: see EXPERIMENTS.md, "Late spans".
+        cut = "late" if any(length % depth for length in _lengths(predecessor)) else "even"
+        plan = {"successors": depth, "cut": cut, "spans": None, "slots": None, "init": "lower"}
+        config = _changed(base, plan=plan, method={"name": "kd"})
+        return Entry(f"{_layers(depth)}-truncated-kd", INSTEAD, lambda folder: _train(predecessor, config, folder))
+
+    found = [successor(depth) for depth in depths]
+    if classes_of(predecessor):
+        texts = [Entry("tfidf", INSTEAD, lambda folder: _fit_tfidf(predecessor, folder), text_models.TfidfPredictor)]
+        if static:
+            texts.append(
+                Entry("static", INSTEAD, lambda folder: _fit_static(predecessor, folder), text_models.StaticPredictor)
+            )
+        found[1:1] = [*texts, distilled(depths[0])]
+    return [*found, *(_tuned(predecessor, base, path) for path in encoders)]
+
+
+def make(entry: Entry, folder: Path) -> Made:
+    """The model in its folder, made there if need be."""
+    file = folder / MADE
+    if not file.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        set_seed(0)  # whatever ran before in this process
+        started = time.monotonic()
+        entry.make(folder)
+        write_text(file, json.dumps({"name": entry.name, "seconds": time.monotonic() - started}))
+    return Made(entry, folder / MODEL, json.loads(file.read_text("utf-8"))["seconds"])
+
+
+def _lengths(predecessor: ReadyPredecessor) -> list[int]:
+    """The blocks of each chain."""
+    return [chain.length for chain in chains_of(predecessor.load(), predecessor.run.config.plan.chains)]
+
+
+def _layers(depth: int) -> str:
+    return f"{depth}-layer{'s' if depth > 1 else ''}"
+
+
+def _changed(base: RunConfig, **sections: dict[str, Any]) -> RunConfig:
+    """The recipe with other keys; another method leaves the recipe's own keys behind."""
+    data = base.model_dump(mode="json")
+    for name, values in sections.items():
+        data[name] = values if name == "method" else {**data[name], **values}
+    return validate_config(without_none(data))
+
+
+def _train(predecessor: ReadyPredecessor, config: RunConfig, folder: Path) -> None:
+    run = config.run.model_copy(update={"folder": str(folder)})
+    config = config.model_copy(update={"run": run})
+    outcome = train_successor(config, predecessor)
+    predecessor.at(config).save(outcome.successor, MODEL)
+
+
+def _tuned(predecessor: ReadyPredecessor, base: RunConfig, path: str) -> Entry:
+    """Another encoder, fine-tuned on the same task as the predecessor was."""
+    name = re.sub(r"[^\w.+-]+", "-", Path(path).name).strip("-.") or "encoder"
+
+    def tune(folder: Path) -> None:
+        place = folder / "run"
+        config = _changed(base, predecessor={"path": path}, run={"folder": str(place)}, evaluation={"latency": False})
+        finetune(config, predecessor.run.context.console)
+        (place / MODEL).replace(folder / MODEL)
+
+    return Entry(name, INSTEAD, tune)
+
+
+def training_examples(predecessor: ReadyPredecessor) -> tuple[list[str], np.ndarray, int]:
+    """The training texts, pairs joined; their classes in the order of the predecessor's head; how many classes there are."""
+    task: Any = predecessor.run.task
+    table = task.prepared.train
+    columns = [table[name].to_pylist() for name in ("text", "text_pair") if name in table.column_names]
+    labels = np.asarray(task.train.dataset.with_format("numpy")["labels"][:])
+    return text_models.join_columns(*columns)["texts"], labels, len(classes_of(predecessor))
+
+
+def classes_of(predecessor: ReadyPredecessor) -> tuple[str, ...]:
+    """The classes that the task's labels name; none where they are numbers, or the task has no labels."""
+    source = getattr(predecessor.run.task, "source", None)
+    return () if source is None else tuple(source.labels)
+
+
+def _fit_tfidf(predecessor: ReadyPredecessor, folder: Path) -> None:
+    text_models.fit_tfidf(*training_examples(predecessor), folder / MODEL)
+
+
+def _fit_static(predecessor: ReadyPredecessor, folder: Path) -> None:
+    model, tokenizer = predecessor.load(), predecessor.run.tokenizer
+    text_models.fit_static(model, tokenizer, *training_examples(predecessor), folder / MODEL)

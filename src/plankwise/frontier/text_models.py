@@ -1,0 +1,151 @@
+"""Classifiers of texts that are not transformers: what a user would pick instead. Fitted in seconds, written without pickle.
+
+`tfidf`: words and pairs of words weighted by TF-IDF. `static`: the predecessor's own token embeddings, distilled by model2vec
+(Minish Lab 2024; the extra `static`) and averaged. Both under a logistic regression, by scikit-learn.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from plankwise.errors import ConfigError, MissingExtraError
+from plankwise.files import whole_folder
+from plankwise.runtimes import Batch, Outputs, Predictor
+
+HEAD, WORDS, WEIGHTS = "head.npz", "words.json", "tfidf.npz"
+SEPARATOR = "\n"  # between the texts of a pair
+STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the regression, chosen by cross-validation
+FOLDS = 3
+
+
+def join_columns(*columns: Sequence[str], **ignored: Any) -> dict[str, list[str]]:
+    """In the place of a tokenizer: the texts themselves."""
+    return {"texts": [SEPARATOR.join(texts) for texts in zip(*columns, strict=True)]}
+
+
+class TextPredictor(Predictor, ABC):
+    """A logistic regression on features of texts; `folder` holds it."""
+
+    tokenizer = staticmethod(join_columns)
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.device = torch.device("cpu")
+        with np.load(folder / HEAD, allow_pickle=False) as arrays:
+            self.weights, self.bias = arrays["weights"], arrays["bias"]
+
+    @abstractmethod
+    def features(self, texts: list[str]) -> Any:
+        """(B, D)."""
+
+    def logits(self, texts: list[str]) -> np.ndarray:
+        return np.asarray(self.features(texts) @ self.weights + self.bias)
+
+    def __call__(self, inputs: Batch, chosen: torch.Tensor | None = None) -> Outputs:
+        return {"logits": torch.from_numpy(self.logits(inputs["texts"]))}  # type: ignore[arg-type]
+
+    @property
+    def size_mb(self) -> float:
+        return sum(file.stat().st_size for file in self.folder.iterdir()) / 1e6
+
+
+class TfidfPredictor(TextPredictor):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.vectorizer = _vectorizer(vocabulary=json.loads((folder / WORDS).read_text("utf-8")))
+        with np.load(folder / WEIGHTS, allow_pickle=False) as arrays:
+            self.vectorizer.idf_ = arrays["idf"]
+
+    def features(self, texts: list[str]) -> Any:
+        return self.vectorizer.transform(texts)
+
+
+class StaticPredictor(TextPredictor):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        from model2vec import StaticModel
+
+        self.model = StaticModel.from_pretrained(folder)
+
+    def features(self, texts: list[str]) -> Any:
+        return self.model.encode(texts, show_progress_bar=False)
+
+
+def fit_tfidf(texts: list[str], labels: np.ndarray, num_classes: int, folder: Path) -> None:
+    """Writes the classifier of these texts to a folder, whole or not at all."""
+    vectorizer = _vectorizer(max_features=100_000)
+    features = vectorizer.fit_transform(texts)
+    words = {word: int(index) for word, index in vectorizer.vocabulary_.items()}
+    with whole_folder(folder) as part:
+        (part / WORDS).write_text(json.dumps(words, ensure_ascii=False), "utf-8")
+        np.savez(part / WEIGHTS, idf=vectorizer.idf_)
+        _fit_head(features, labels, num_classes, part)
+
+
+def fit_static(
+    model: Any, tokenizer: Any, texts: list[str], labels: np.ndarray, num_classes: int, folder: Path
+) -> None:
+    """Distils the encoder of a model into static embeddings and writes a classifier on them, whole or not at all.
+
+    Raises:
+        MissingExtraError: model2vec is not installed.
+        ConfigError: it cannot distil this model.
+    """
+    check_static()
+    from model2vec.distill import distill_from_model
+
+    encoder = getattr(model, model.base_model_prefix, model)
+    try:
+        with redirect_stderr(StringIO()):  # its progress bar
+            static = distill_from_model(encoder, tokenizer, pca_dims=256, device="cpu", quantize_to="float32")
+    except Exception as error:  # of another library, for a family that it does not know
+        raise ConfigError(f"model2vec cannot distil this model ({type(error).__name__}: {error})") from error
+    with whole_folder(folder) as part:
+        static.save_pretrained(part)
+        _fit_head(static.encode(texts, show_progress_bar=False), labels, num_classes, part)
+
+
+def check_static() -> None:
+    """Raises MissingExtraError if model2vec is not installed."""
+    try:
+        import model2vec  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("a static embedding model", "model2vec", "static") from None
+
+
+def _vectorizer(**options: Any) -> TfidfVectorizer:
+    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, dtype=np.float32, **options)
+
+
+def _fit_head(features: Any, labels: np.ndarray, num_classes: int, folder: Path) -> None:
+    """A logistic regression with its strength by cross-validation; a class that no text has is never the answer."""
+    from sklearn.model_selection import cross_val_score
+
+    def regression(strength: float) -> LogisticRegression:
+        return LogisticRegression(C=strength, max_iter=1000)
+
+    rarest = int(np.unique(labels, return_counts=True)[1].min())
+    best = 1.0
+    if rarest >= FOLDS:
+        scores = {one: cross_val_score(regression(one), features, labels, cv=FOLDS).mean() for one in STRENGTHS}
+        best = max(scores, key=scores.__getitem__)
+    fitted = regression(best).fit(features, labels)
+    found, weights, bias = fitted.classes_, fitted.coef_.T, fitted.intercept_
+    if len(found) == 2:  # scikit-learn keeps the second class's logit alone
+        weights, bias = np.hstack([np.zeros_like(weights), weights]), np.array([0.0, bias[0]])
+    whole = np.zeros((features.shape[1], num_classes), np.float32)
+    whole[:, found] = weights
+    shift = np.full(num_classes, -1e9, np.float32)
+    shift[found] = bias
+    np.savez(folder / HEAD, weights=whole, bias=shift)

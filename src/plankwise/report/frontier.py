@@ -1,0 +1,125 @@
+"""The page's part on a frontier: two pictures, score against speed and against size, and the table of all points."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from plankwise.report._html import Column, TableCell, judged, table
+from plankwise.report._svg import show_all
+from plankwise.report.charts import Axis, Chart, Dot, Scatter
+from plankwise.report.speed import ShownSpeedup, speedup_cell
+from plankwise.report.text import fixed, number, share, times
+
+DOMINATED = "other"  # a tone
+TONES = {"predecessor": "predecessor", "successor": "successor", "instead": "truncated"}
+GROUPS = {"predecessor": "predecessor", "successor": "successors", "instead": "what else there is"}
+
+
+def show_frontier(data: dict) -> str:
+    """The section of one table.json."""
+    about, rows = data["frontier"], data["rows"]
+    caption = (
+        f"{about['metric']} on dev with its 95 % interval; speed-ups over the predecessor in torch, medians of paired ratios, at "
+        f"batch sizes {_listed(about['batch_sizes'])} on {_listed(about['threads'])} threads; bold: on the frontier"
+    )
+    return judged(
+        frontier_verdict(data),
+        str(about["task"]),
+        show_all({"frontier": make_charts(data)}),
+        table(caption, _columns(about), [_shown(row, about) for row in rows], key="frontier"),
+        alone=True,
+    )
+
+
+def frontier_verdict(data: dict) -> str:
+    """The fastest and the smallest within the tolerance, chosen by one half of dev and judged by the other."""
+    about, rows = data["frontier"], {row["name"]: row for row in data["rows"]}
+    within = f"within {about['tolerance']:.0%} of the predecessor"
+    fastest, smallest = (rows.get(about["chosen"][what]) for what in ("fastest", "smallest"))
+    if fastest is None or smallest is None:
+        return f"no point is {within}"
+    most, sizes = about["threads"][-1], [str(size) for size in about["batch_sizes"]]
+    speeds = " and ".join(f"{times(fastest['speedups'][most][size]['median'])} at batch {size}" for size in sizes)
+    return (
+        f"fastest {within}: {fastest['name']}, {speeds}, {share(fastest['kept_halves'][1])} kept; "
+        f"smallest: {smallest['name']}, {times(smallest['smaller'])} smaller, {share(smallest['kept_halves'][1])} kept "
+        "(shares on the half of dev that did not choose)"
+    )
+
+
+def make_charts(data: dict) -> list[Chart]:
+    """Score against speed for each batch size, and against size; points that another beats in both are grey."""
+    about, rows = data["frontier"], data["rows"]
+    most = about["threads"][-1]
+    y = Axis(f"{about['metric']} on dev")
+    charts: list[Chart] = [
+        Scatter(
+            f"score and speed, {size} text{'s' if size > 1 else ''} at once",
+            [_dot(row, row["speedups"][most][str(size)]["median"], "on_speed") for row in rows],
+            Axis("times as fast as the predecessor in torch", log2=True, show=times),
+            y,
+        )
+        for size in about["batch_sizes"]
+    ]
+    sizes = [_dot(row, row["smaller"], "on_size") for row in rows]
+    return [*charts, Scatter("score and size", sizes, Axis("times smaller on disk", log2=True, show=times), y)]
+
+
+def _dot(row: dict, x: float, mark: str) -> Dot:
+    tip = f"{row['name']}: {number(row['score'])}, {times(x)}"
+    if not row[mark]:
+        return Dot("", x, row["score"], DOMINATED, "dominated", tip)
+    return Dot(_short(row), x, row["score"], TONES[row["kind"]], GROUPS[row["kind"]], tip)
+
+
+def _short(row: dict) -> str:
+    """A point's name without what goes without saying."""
+    parts = [
+        row["model"],
+        "" if row["runtime"] == "torch" else row["runtime"],
+        row["precision"] if row["precision"] != "fp32" else "",
+    ]
+    return " ".join(filter(None, [*parts, "trimmed" if row["trimmed"] else ""]))
+
+
+def _columns(about: dict) -> list[Column]:
+    speeds = [
+        Column(f"×@{size}, {count} thr.", f"speed-{count}-{size}")
+        for count in about["threads"]
+        for size in about["batch_sizes"]
+    ]
+    return [
+        Column("model", "label"),
+        Column("runtime", "runtime"),
+        Column("precision", "precision"),
+        Column("vocabulary", "vocabulary"),
+        Column("score", "score", number),
+        Column("interval", "between"),
+        Column("kept", "kept", share),
+        *speeds,
+        Column("MB", "size_mb", fixed(1)),
+        Column("× smaller", "smaller", times),
+    ]
+
+
+def _shown(row: dict, about: dict) -> dict[str, Any]:
+    low, high = row["interval"]
+    speeds = {
+        f"speed-{count}-{size}": _speed(row["speedups"][count][str(size)])
+        for count in about["threads"]
+        for size in about["batch_sizes"]
+    }
+    return {
+        **row,
+        **speeds,
+        "label": TableCell(row["model"], best=row["on_speed"] or row["on_size"]),
+        "vocabulary": "trimmed" if row["trimmed"] else "whole",
+        "between": f"{number(low)}–{number(high)}",
+    }
+
+
+def _speed(found: dict) -> TableCell:
+    return speedup_cell(ShownSpeedup(found["median"], interval=(found["low"], found["high"]), steady=found["steady"]))
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return " and ".join(map(str, values))

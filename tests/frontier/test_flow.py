@@ -1,0 +1,108 @@
+"""A frontier from recipe to page: every point is made once, a stopped one goes on, what cannot be is refused."""
+
+import json
+
+import pytest
+
+QUICK = ("--no-static", "--predictions", "2")
+
+
+@pytest.fixture
+def quick(tiny_expert_folder):
+    """Keys for models of one step, from a predecessor that knows its task."""
+    return [f"predecessor.path={tiny_expert_folder}", "training.max_steps=1", "plan.solving.tokens=200"]
+
+
+@pytest.fixture
+def draw(command, recipe, quick, tmp_path):
+    """Draws it in torch alone, unless told otherwise."""
+
+    def run(*more, depths="2,1", formats=""):
+        arguments = ("--depths", depths, "--formats", formats, "--folder", tmp_path / "f", *QUICK)
+        return command("frontier", recipe, *quick, *(one for one in more if "=" in str(one)), *arguments,
+                       *(one for one in more if "=" not in str(one)))  # fmt: skip
+
+    return run
+
+
+def test_a_frontier_has_every_point_with_score_size_and_speed_and_makes_none_twice(draw, tmp_path):
+    result = draw(formats="onnx")
+    assert result.code == 0, result.err
+    table = json.loads((tmp_path / "f" / "table.json").read_text())
+    names = [row["name"] for row in table["rows"]]
+    formats = ("onnx-fp32", "onnx-int8", "onnx-int8-trimmed")
+    expected = [f"{model}-{how}" for model in ("predecessor", "2-layers") for how in ("torch-fp32", *formats)]
+    instead = ["tfidf-torch-fp32", *(f"2-layers-truncated-kd-{how}" for how in ("torch-fp32", *formats[1:]))]
+    assert names == [*expected, *instead, *(f"1-layer-{how}" for how in ("torch-fp32", *formats))]
+    by_name = {row["name"]: row for row in table["rows"]}
+    first = by_name["predecessor-torch-fp32"]
+    assert (first["kept"], first["smaller"], first["kind"]) == (1.0, 1.0, "predecessor")
+    assert first["speedups"]["1"] == {
+        size: {"median": 1.0, "low": 1.0, "high": 1.0, "steady": True} for size in ("1", "16")
+    }
+    for row in table["rows"]:
+        assert row["interval"][0] <= row["score"] <= row["interval"][1]
+        assert row["size_mb"] > 0
+        assert row["speedups"]["1"]["16"]["median"] > 0
+    assert by_name["predecessor-onnx-int8"]["size_mb"] < by_name["predecessor-onnx-fp32"]["size_mb"]
+    chosen = table["frontier"]["chosen"]
+    assert by_name[chosen["smallest"]]["kept_halves"][0] >= 0.99
+    assert "fastest within 1% of the predecessor: " in result.out
+    page = (tmp_path / "f" / "report.html").read_text()
+    assert "score and size" in page
+    assert "fastest within 1%" in page
+
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "f").rglob("*.safetensors")}
+    again = draw(formats="onnx")
+    assert again.code == 0
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "f").rglob("*.safetensors")} == before
+    assert json.loads((tmp_path / "f" / "table.json").read_text()) == table
+
+
+def test_another_depth_adds_points_and_leaves_those_that_are_there(draw, tmp_path):
+    assert draw(depths="2").code == 0
+    made = (tmp_path / "f" / "models" / "2-layers" / "made.json").stat().st_mtime_ns
+    assert draw(depths="3,2").code == 0
+    rows = {row["model"] for row in json.loads((tmp_path / "f" / "table.json").read_text())["rows"]}
+    assert {"3-layers", "2-layers"} <= rows
+    assert (tmp_path / "f" / "models" / "2-layers" / "made.json").stat().st_mtime_ns == made
+
+
+def test_another_recipe_in_the_same_folder_is_refused(draw):
+    assert draw(depths="2").code == 0
+    result = draw("training.max_steps=2", depths="2")
+    assert result.code == 2
+    assert "holds the frontier of another recipe; choose another --folder" in result.err
+
+
+def test_a_budget_that_is_spent_leaves_models_out_and_says_which(draw):
+    result = draw("--budget", "0.001s")
+    assert result.code == 0, result.err
+    assert "the budget is spent; not made: tfidf, 2-layers-truncated-kd, 1-layer" in result.out
+
+
+def test_an_encoder_of_ones_own_is_fine_tuned_with_its_own_tokenizer(draw, tiny, tmp_path):
+    folder = tiny.save_bert(tmp_path / "small", num_hidden_layers=1)
+    result = draw("--encoder", folder, depths="1")
+    assert result.code == 0, result.err
+    rows = {row["name"] for row in json.loads((tmp_path / "f" / "table.json").read_text())["rows"]}
+    assert "small-torch-fp32" in rows
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"depths": "4"}, "--depths has 4, but the predecessor has 4 blocks; give 1 to 3"),
+        ({"depths": "two"}, "--depths has 'two'; give whole numbers with commas between"),
+        (("--within", "lots"), "--within is 'lots'; give a share of the score, for example 1% or 0.01"),
+        (("--budget", "soon"), "--budget is 'soon'; give a time with its unit"),
+        ({"formats": "onyx"}, "there is no such"),
+        (("--predictions", "0"), "--predictions is 0; give 1 or more"),
+        (("plan={spans=[[0,1]]}",), "plan.spans and plan.slots fix the depth, which a frontier changes; take them out"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(draw, tmp_path, more, message):
+    result = draw(**more) if isinstance(more, dict) else draw(*more)
+    assert result.code == 2
+    assert message in result.err
+    assert not (tmp_path / "f" / "models").exists()
