@@ -47,7 +47,9 @@ def command(
     console = open_console()
     _show(inputs, console)
     if figures is not None:
-        written = write_figures([(given.name, given.data) for given in inputs if given.is_run], figures)
+        records = [(given.name, given.data) for given in inputs if given.is_run]
+        frontiers = [(given.name, given.data) for given in inputs if "frontier" in given.data]
+        written = write_figures(records, figures, frontiers)
         console.print(f"figures: {figures}, {len(written)} files", soft_wrap=True)
     console.print(str(out), soft_wrap=True)
     give({"report": out, "results": {given.name: given.data for given in inputs}}, out)

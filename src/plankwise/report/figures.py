@@ -4,6 +4,7 @@ From one run: loss, dev score, replacing rate (as Figure 2 of Xu et al. 2020), m
 calibration, right by length, kinds of error, CKA, token paths, impact of slots (latency and speed-up as Figures 5.4 to 5.6 of the
 thesis). From several: score by constant replacing rate (as Figure 3 of the paper), by starting rate and by when the rate reaches 1,
 a line a learning rate (as Figures 5.1 to 5.3 of the thesis), and speed-up against what was kept, with a panel for each task.
+From a frontier: score against speed, for each batch size, and against size.
 """
 
 import re
@@ -16,6 +17,7 @@ from plankwise.report._errors import error_charts
 from plankwise.report._inside import inside_charts
 from plankwise.report._training import training_charts
 from plankwise.report.charts import Charts
+from plankwise.report.frontier import make_charts
 from plankwise.report.plots import require_matplotlib, write_plot
 from plankwise.report.runs import run_charts
 
@@ -26,8 +28,10 @@ OF_A_RUN = (
 )  # fmt: skip
 
 
-def write_figures(runs: Sequence[tuple[str, dict]], folder: Path) -> list[Path]:
-    """Writes every plot that the named records have the values for; gives the files, two a plot.
+def write_figures(
+    runs: Sequence[tuple[str, dict]], folder: Path, frontiers: Sequence[tuple[str, dict]] = ()
+) -> list[Path]:
+    """Writes every plot that the named records and frontiers have the values for; gives the files, two a plot.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -35,9 +39,8 @@ def write_figures(runs: Sequence[tuple[str, dict]], folder: Path) -> list[Path]:
     """
     require_matplotlib("a figure")
     try:
-        return [
-            path for name, charts in _all_charts(runs).items() if charts for path in write_plot(charts, folder, name)
-        ]
+        charts = _all_charts(runs) | {f"frontier-{_slug(name)}": make_charts(data) for name, data in frontiers}
+        return [path for name, some in charts.items() if some for path in write_plot(some, folder, name)]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         told = f"{type(error).__name__}: {error}"
         raise RunError(
@@ -49,7 +52,12 @@ def _all_charts(runs: Sequence[tuple[str, dict]]) -> Charts:
     """The charts by their files' names; of several runs each name begins with the run's number and name."""
     found: Charts = {}
     for index, (name, record) in enumerate(runs):
-        start = f"{index + 1}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-') or 'run'}-" if len(runs) > 1 else ""
+        start = f"{index + 1}-{_slug(name)}-" if len(runs) > 1 else ""
         charts = training_charts(record) | cost_charts(record) | error_charts(record) | inside_charts(record)
         found |= {f"{start}{plot}": charts[plot] for plot in OF_A_RUN}
     return found | (run_charts(runs) if len(runs) > 1 else {})
+
+
+def _slug(name: str) -> str:
+    """A name as part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "run"
