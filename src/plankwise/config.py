@@ -13,7 +13,7 @@ import tomli_w
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from plankwise.analysis_options import AnalysisOptions
-from plankwise.efforts import Effort, lay_under, read_duration
+from plankwise.efforts import HOURS, Effort, lay_under, read_duration
 from plankwise.errors import ConfigError
 from plankwise.kinds import list_kinds, load_kind, no_such
 from plankwise.options import Options, validate
@@ -198,6 +198,22 @@ class RunConfig(Options):
     def _parts_know_their_options(self) -> Self:
         for part, options in self.plan.parts_used():
             validate_part(part, options)
+        return self
+
+    @model_validator(mode="after")
+    def _head_can_be_solved(self) -> Self:
+        if self.plan.solving.head == "kept":
+            return self
+        if self.run.effort == HOURS:
+            raise ConfigError(
+                "plan.solving.head is 'labels', but run.effort is 'hours', whose search also trains successors behind the "
+                "predecessor's own head; leave one of them out"
+            )
+        if getattr(load_kind("methods", self.method.name, key="method.name"), "KEEPS_HEAD", False):
+            raise ConfigError(
+                f"plan.solving.head is 'labels', but method.name is {self.method.name!r}, in which the predecessor's blocks "
+                "answer through the same head; choose method.name = 'solve' or 'kd', or leave it at 'kept'"
+            )
         return self
 
     @field_serializer("task", "method")

@@ -1,5 +1,7 @@
 """The sections [plan.fitting] and [plan.solving] of a recipe: starts of successors that are computed from texts."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from plankwise.options import Options
@@ -22,4 +24,11 @@ class SolvingOptions(Options):
     )
     texts: str | None = Field(
         None, description="text file to solve on instead of the training texts, one a line; no labels are needed"
+    )
+    head: Literal["kept", "labels"] = Field(
+        "kept",
+        description="what answers behind solved successors: the predecessor's own head, or that head solved anew on labels",
+    )
+    head_examples: int = Field(
+        4000, ge=2, description="for head = labels: labelled training examples, at most, that it is solved on"
     )

@@ -67,7 +67,7 @@ def test_the_loss_is_the_sum_of_its_three_terms(make_job, layers, normalise):
     teacher, stage, rows = copy.deepcopy(job.predecessor), job.stage("pkd"), [5, 0, 17]
     with tapped(teacher, paths) as states:
         targets = stage.targets(teacher, pkd.reading(states, paths, 2))
-    student = truncate(job, job.start().successors)
+    student = truncate(job.start())
     batch = DataCollatorWithPadding(stage.tokenizer)([stage.train.dataset[row] for row in rows])
     with tapped(student, own_paths) as states:
         loss = pkd.patient_loss(states, own_paths, targets, 2, options)(student, dict(batch), torch.tensor(rows))

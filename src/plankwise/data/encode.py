@@ -7,9 +7,9 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,10 @@ class Encoded:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengths", np.asarray(self.lengths, dtype=np.int32))
+
+    def take(self, rows: np.ndarray | range) -> Self:
+        """The texts of some rows, in their order."""
+        return replace(self, dataset=self.dataset.select(rows), lengths=self.lengths[list(rows)])
 
 
 @dataclass(frozen=True)

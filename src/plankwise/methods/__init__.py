@@ -6,6 +6,7 @@ A file offers:
     defaults(section)           by section, the defaults that this method changes elsewhere
     compress(job, options)      trains in any number of stages, each with its share of the budget: an Outcome
     reads_logits(options)       optional: whether the predecessor's logits are kept for every training example
+    KEEPS_HEAD                  optional: True if spans and successors share the head while it trains, which cannot change then
 
 See `training/job.py` for what a method is given.
 """

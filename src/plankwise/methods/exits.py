@@ -61,7 +61,7 @@ def compress(job: Job, options: Options) -> Outcome:
     changes = any(len(slot.span) != 1 or slot.part != "layers" for slot in job.plan.slots)
     start = job.start(gains=changes)
     stage, few, num_kept_out = keep_out(start.stage("exits"), options.kept_out)
-    model: Any = with_exits(truncate(job, start.successors), tolerance=options.tolerance)
+    model: Any = with_exits(truncate(start), tolerance=options.tolerance)
     result = stage.run(model, reads_first_token=True)
 
     targets = few.targets(model, _read)
@@ -70,7 +70,7 @@ def compress(job: Job, options: Options) -> Outcome:
     others = Answered.of(targets.arrays, labels, slice(num_kept_out, None))
     heads, device = getattr(model, HEADS), next(model.parameters()).device
     kinds = solve_heads(heads, others, kept_out)
-    found = choose(job, _take(few.train, range(num_kept_out)), kept_out.logits(heads), options)
+    found = choose(job, few.train.take(range(num_kept_out)), kept_out.logits(heads), options)
     heads.to(device)
     model.patience = found["patience"]
     return start.outcome(model, result, patience={**found, "heads": kinds}, targets=targets.to_json(1))
@@ -97,8 +97,8 @@ def keep_out(stage: Stage, share: float) -> tuple[Stage, Stage, int]:
         )
     order = np.random.default_rng(stage.context.seed).permutation(count)
     few = max(1, min(MOST_KEPT_OUT, round(share * count)))
-    rest = replace(stage.with_steps(stage.num_steps), train=_take(texts, np.sort(order[few:])))
-    return rest, replace(stage, train=_take(texts, order[: few + MOST_SOLVED])), few
+    rest = replace(stage.with_steps(stage.num_steps), train=texts.take(np.sort(order[few:])))
+    return rest, replace(stage, train=texts.take(order[: few + MOST_SOLVED])), few
 
 
 def choose(job: Job, examples: Encoded, logits: np.ndarray, options: Options) -> dict:
@@ -123,12 +123,6 @@ def choose(job: Job, examples: Encoded, logits: np.ndarray, options: Options) ->
     good = [one["patience"] for one in tried if one["score"] >= whole - options.within]
     chosen = options.patience if options.patience != "auto" else good[0] if good else last - 1
     return {"patience": chosen, "examples": len(logits), "within": options.within, "tried": tried}
-
-
-def _take(texts: Encoded, rows: Any) -> Encoded:
-    from dataclasses import replace
-
-    return replace(texts, dataset=texts.dataset.select(rows), lengths=texts.lengths[list(rows)])
 
 
 def _read(model: nn.Module, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -16,7 +16,7 @@ from plankwise.options import Options as SectionOptions
 if TYPE_CHECKING:
     from torch import nn
 
-    from plankwise.training.job import Job, Outcome
+    from plankwise.training.job import Job, Outcome, Start
 
 
 class Options(SectionOptions):
@@ -31,14 +31,21 @@ def defaults(section: dict[str, Any]) -> dict[str, dict]:
 def compress(job: Job, options: Options) -> Outcome:
     """Truncates the predecessor by the plan and trains all of it on the task's loss."""
     start = job.start()
-    truncated = truncate(job, start.successors)
+    truncated = truncate(start)
     return start.outcome(truncated, start.stage("truncated").run(truncated, reads_first_token=True))
 
 
-def truncate(job: Job, successors: list[nn.Module]) -> nn.Module:
-    """The predecessor with the successors in place of their spans; the job's own predecessor becomes a hybrid."""
+def truncate(start: Start) -> nn.Module:
+    """The predecessor with the successors in place of their spans, and their head if they have one of their own.
+
+    The job's own predecessor becomes a hybrid.
+    """
     from plankwise.core.hybrid import Rules
     from plankwise.training.ship import launch
 
-    ship = launch(job.predecessor, job.plan, successors, Constant(rate=1), seed=job.seed, unfreeze="all", rules=Rules())
-    return ship.collapse()
+    job, always = start.job, Constant(rate=1)
+    ship = launch(job.predecessor, job.plan, start.successors, always, seed=job.seed, unfreeze="all", rules=Rules())
+    successor = ship.collapse()
+    if start.head is not None:
+        start.head.put_into(successor)
+    return successor

@@ -43,7 +43,7 @@ def compress(job: Job, options: Options) -> Outcome:
     start = job.start(gains=True)
     stage = start.stage("kd")
     targets = stage.targets(job.predecessor, read_logits)
-    student = truncate(job, start.successors)
+    student = truncate(start)
     loss = distilling(targets, options.alpha, options.T, options.reduction)
     result = stage.run(student, loss=loss, reads_first_token=True)
     return start.outcome(student, result, targets=targets.to_json(stage.passes))

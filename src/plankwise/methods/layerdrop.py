@@ -44,7 +44,8 @@ def compress(job: Job, options: Options) -> Outcome:
     for path, droppable in blocks.items():
         job.predecessor.set_submodule(path, droppable.block)
     successors = build_successors(job.predecessor, job.plan, init="lower", seed=job.seed)
-    return Start(job, successors).outcome(truncate(job, successors), result, init="lower")
+    start = Start(job, successors)
+    return start.outcome(truncate(start), result, init="lower")
 
 
 def _try_once(model: nn.Module, stage: Stage) -> None:

@@ -59,7 +59,7 @@ def compress(job: Job, options: Options) -> Outcome:
     cls_id = stage.tokenizer.cls_token_id
     with tapped(job.predecessor, theirs) as states:
         targets = stage.targets(job.predecessor, reading(states, theirs, cls_id))
-    student = truncate(job, start.successors)
+    student = truncate(start)
     with tapped(student, ours) as states:
         result = stage.run(student, loss=patient_loss(states, ours, targets, cls_id, options))
     return start.outcome(student, result, targets=targets.to_json(stage.passes))

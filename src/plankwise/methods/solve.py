@@ -29,4 +29,4 @@ def defaults(section: dict[str, Any]) -> dict[str, dict]:
 def compress(job: Job, options: Options) -> Outcome:
     """Solves the successors, then takes the predecessor out."""
     start = job.start(solve=True)
-    return start.outcome(truncate(job, start.successors))
+    return start.outcome(truncate(start))

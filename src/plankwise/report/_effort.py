@@ -42,9 +42,18 @@ def _solved(found: dict) -> str:
         f"Solved on {found.get('tokens', '')} tokens. The end effect is how far the answers are from the predecessor's once this "
         f"slot and those before it are replaced; that of copied blocks, all replaced, is {number(found.get('effect_before'))}."
     )
-    return table(
-        "Successors solved by least squares, before any training", columns, rows, key="solving", sorts=False
-    ) + paragraph(told, "note")
+    title = "Successors solved by least squares, before any training"
+    shown = table(title, columns, rows, key="solving", sorts=False) + paragraph(told, "note")
+    return shown + (paragraph(_head(found["head"]), "note") if found.get("head") else "")
+
+
+def _head(found: dict) -> str:
+    if found.get("strength") is None:
+        return f"The head stayed as it was: none that was solved on {found['examples']} labels was better on those left out."
+    return (
+        f"The head was solved on {found['examples']} labels, the penalty's strength {number(found['strength'])} chosen by "
+        f"cross-validation: score on examples left out {number(found['score_before'])} before, {number(found['score'])} after."
+    )
 
 
 def _plans(plans: list[dict]) -> str:

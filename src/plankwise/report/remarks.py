@@ -147,7 +147,8 @@ def steps_remark(record: Mapping) -> str:
     seconds, solving = duration(own_seconds(record)), record.get("solving")
     if not solving:
         return f"no training: the successor took {seconds}"
-    return f"no training: the successor was solved in {seconds}, on {solving['texts']:,} texts without labels"
+    head = f", its head on {solving['head']['examples']:,} labels" if solving.get("head") else ""
+    return f"no training: the successor was solved in {seconds}, on {solving['texts']:,} texts without labels{head}"
 
 
 def training_time(record: Mapping, *, without: str = "") -> str:

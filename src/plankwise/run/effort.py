@@ -11,7 +11,7 @@ from plankwise.run.searching import TRAININGS
 from plankwise.run.training import PREDECESSOR
 
 WHY = {
-    SECONDS: "successors are solved by least squares; nothing is trained and no label is read",
+    SECONDS: "successors are solved by least squares; nothing is trained",
     MINUTES: "successors are solved by least squares, then trained for a short time at a learning rate that suits such a start",
 }
 
@@ -26,6 +26,9 @@ def fit_steps(run: Run, estimate: dict | None) -> tuple[Run, dict[str, Any] | No
     if options.effort is None:
         return run, None
     notes: dict[str, Any] = {"grade": options.effort, "within": options.within, "why": WHY.get(options.effort, "")}
+    if options.effort == SECONDS:
+        head = run.config.plan.solving.head
+        notes["why"] += " and no label is read" if head == "kept" else ", and the head is solved on labels"
     if options.within is None or estimate is None or options.effort == SECONDS:
         return run, notes
     trained = {

@@ -78,7 +78,7 @@ def train_truncated(run: Run, plan: Plan, predecessor: nn.Module, outcome: Outco
         return train(_with_truncation(run), plan, predecessor)
     job = _make_job(_with_truncation(run), plan, predecessor)
     start = job.start()
-    model = load_kind("methods", TRUNCATION, key="method.name").truncate(job, start.successors)
+    model = load_kind("methods", TRUNCATION, key="method.name").truncate(start)
     return start.outcome(model, StageResult(TRUNCATED, 0, 0, 0.0, 0.0, best_step=0, best_score=0.0))
 
 

@@ -113,6 +113,8 @@ class Text(Task):
         for key, texts in {"fitting": config.plan.fitting.texts, "solving": config.plan.solving.texts}.items():
             if texts is not None:
                 raise ConfigError(f"plan.{key}.texts is given, but the task is text already; take it out")
+        if config.plan.solving.head == "labels":
+            raise ConfigError("plan.solving.head is 'labels', but the task is text, which has none; leave it at 'kept'")
         if config.evaluation.choose_on == "train":
             raise ConfigError(
                 "evaluation.choose_on is 'train', which run.effort = 'hours' sets, but the task is text, which has no labelled "

@@ -1,8 +1,7 @@
-"""The heads of a model with early exits, solved once its blocks are trained: each is a convex problem of its own.
+"""The heads of a model with early exits, solved once its blocks are trained: each is a convex problem of its own (see `heads`).
 
-What a head is given after a low block hardly varies from text to text (the first token's states have a spread of 0.001 there), so
-that a few hundred steps leave a head there with one answer for all texts, although what it is given tells the classes apart. Each
-value is divided by its spread first; the head that holds the division is as linear as before.
+What a head is given after a low block hardly varies from text to text, so that a few hundred steps leave a head there with one
+answer for all texts, although what it is given tells the classes apart.
 """
 
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ import torch
 from torch import nn
 
 from plankwise.models.exits import answer_loss
+from plankwise.training.heads import solve_head, zeros_like
 
 PENALTY = 0.1  # on the squared weights, of vectors divided by their spread; 0.01 to 0.1 gave the same on film reviews
-ITERATIONS = 50
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def solve_heads(heads: nn.ModuleList, train: Answered, kept_out: Answered) -> li
     """Puts a solved head in the place of each trained one that it beats on examples kept out; gives which it is, head by head."""
     kinds = []
     for index, head in enumerate(heads):
-        solved = solve_head(train.vectors[:, index], train.labels, head.out_features)  # type: ignore[arg-type]
+        solved = solve_head(train.vectors[:, index], train.labels, zeros_like(head), PENALTY)  # type: ignore[arg-type]
         vectors = kept_out.vectors[:, index]
         with torch.no_grad():
             losses = [float(answer_loss(one(vectors), kept_out.labels)) for one in (solved, head.cpu())]
@@ -49,26 +48,3 @@ def solve_heads(heads: nn.ModuleList, train: Answered, kept_out: Answered) -> li
             head.load_state_dict(solved.state_dict())
         kinds.append("solved" if losses[0] < losses[1] else "trained")
     return kinds
-
-
-def solve_head(vectors: torch.Tensor, labels: torch.Tensor, num_outputs: int) -> nn.Linear:
-    """The linear map from vectors (N, D) with the least loss on the labels, its weights kept small."""
-    centre, spread = vectors.mean(0), vectors.std(0, correction=0).clamp_min(1e-12)
-    scaled = (vectors - centre) / spread
-    head = nn.Linear(vectors.shape[1], num_outputs)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
-    solver = torch.optim.LBFGS(head.parameters(), max_iter=ITERATIONS, line_search_fn="strong_wolfe")
-
-    def loss() -> torch.Tensor:
-        solver.zero_grad()
-        found = answer_loss(head(scaled), labels) + PENALTY / 2 * head.weight.square().sum()
-        found.backward()
-        return found
-
-    with torch.enable_grad():
-        solver.step(loss)  # type: ignore[arg-type]
-    with torch.no_grad():
-        head.weight /= spread
-        head.bias.sub_(head.weight @ centre)
-    return head.requires_grad_(True)

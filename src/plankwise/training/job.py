@@ -16,6 +16,8 @@ from plankwise.errors import ConfigError, PlanError
 from plankwise.models.plans import build_successors
 from plankwise.training.fitting import Fit, add_texts, fit, read_texts
 from plankwise.training.solved import Solved, solve_start
+from plankwise.training.solved_head import NAME as HEAD
+from plankwise.training.solved_head import ScoreExamples, SolvedHead, check_head, solve_on_labels
 from plankwise.training.stage import Stage, StageResult
 
 
@@ -42,9 +44,6 @@ class Outcome:
         return sum(stage.steps for stage in self.stages.values())
 
 
-ScoreExamples = Callable[[Encoded, np.ndarray], float]  # labelled examples, and logits (N, C) for them
-
-
 def _no_score(examples: Encoded, logits: np.ndarray) -> float:
     raise ConfigError("this job has no score for training examples to choose by; set what is to be chosen yourself")
 
@@ -67,19 +66,25 @@ class Job:
 
         `gains`: the method is better from solved successors, so that init = "auto" means `solved`, where they can be. `solve`: the
         method is nothing without it.
+
+        Raises:
+            PlanError: the successors, or their head, are to be solved, but cannot be.
+            ConfigError: the head is to be solved on labels, but there are none.
         """
         solved = self._solve() if solve or self.options.solves else None
         if solved is None and gains and self.options.init == "auto":
             solved = self._try_to_solve()
         successors = solved.successors if solved else self._build(self.options.start)
         fitted = self._fit(successors) if self.options.init == "fitted" else None
-        return Start(self, successors, fitted, solved)
+        return Start(self, successors, fitted, solved, self._solve_head(successors) if solved else None)
 
     def _try_to_solve(self) -> Solved | None:
         """Solved successors; None, and says why, if they cannot be solved."""
         try:
             return self._solve()
         except PlanError as error:
+            if self.options.solving.head != "kept":  # asked for by name: there is nothing else to fall back to
+                raise
             self.stage("solving").context.console.print(f"plan.init is 'auto': {error}", soft_wrap=True)
             return None
 
@@ -88,11 +93,21 @@ class Job:
 
     def _solve(self) -> Solved:
         options, stage = self.options.solving, self.stage("solving")
+        if options.head == "labels":  # found before anything is computed
+            check_head(stage, self.predecessor)
         texts = without_labels(stage.train)
         if options.texts is not None:
             given = pa.table({"text": read_texts(options.texts, "plan.solving.texts")})
             texts = encode(given, stage.tokenizer, self.max_length)
         return solve_start(replace(stage, train=texts), self.predecessor, self.plan, self._build, options.tokens)
+
+    def _solve_head(self, successors: list[nn.Module]) -> SolvedHead | None:
+        options = self.options.solving
+        if options.head == "kept":
+            return None
+        return solve_on_labels(
+            self.stage(HEAD), self.predecessor, self.plan, successors, self.score_examples, options.head_examples
+        )
 
     def _fit(self, successors: list[nn.Module]) -> Fit:
         fitting, stage = self.options.fitting, self.stage("fitting")
@@ -117,6 +132,7 @@ class Start:
     successors: list[nn.Module]
     fit: Fit | None = None
     solved: Solved | None = None
+    head: SolvedHead | None = None  # of the successors' own, instead of the predecessor's
 
     def stage(self, name: str) -> Stage:
         """One stage with all that is left of the budget."""
@@ -148,12 +164,14 @@ class Start:
         stages = {result.name: result for result in results}
         computed = "fitted" if self.fit else "solved" if self.solved else None
         notes["init"] = init or computed or self.job.options.start
+        if self.head is not None:
+            stages = {HEAD: self.head.stage, **stages}
         if self.fit is not None:
             stages = {"fitting": self.fit.stage, **stages}
             notes["fitting"] = self.fit.to_json()
         if self.solved is not None:
             stages = {"solving": self.solved.stage, **stages}
-            notes["solving"] = self.solved.notes
+            notes["solving"] = self.solved.notes | ({"head": self.head.notes} if self.head else {})
         return Outcome(successor, self.job.plan, stages, skipped_steps, notes)
 
 

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +99,7 @@ def draw_texts(texts: Encoded, tokens: int, seed: int) -> tuple[Encoded, Encoded
     held = max(1, min(HELD_OUT, len(order) // 2, int(np.searchsorted(ends, HELD_OUT_SHARE * tokens)) + 1))
     rest = order[held:] if len(order) > 1 else order
     count = int(np.searchsorted(np.cumsum(texts.lengths[rest]), tokens)) + 1
-    return _take(texts, rest[:count]), _take(texts, order[:held])
-
-
-def _take(texts: Encoded, rows: np.ndarray) -> Encoded:
-    return replace(texts, dataset=texts.dataset.select(rows), lengths=texts.lengths[rows])
+    return texts.take(rest[:count]), texts.take(order[:held])
 
 
 def batches_of(texts: Encoded, tokenizer: Any, model: nn.Module) -> Callable[[], Iterator[Any]]:

@@ -46,7 +46,7 @@ def compress(job: Job, options: Options) -> Outcome:
             return {"logits": model(**inputs).logits, "states": _cut(theirs[last], inputs)}
 
         targets = on_states.targets(job.predecessor, read)
-    student = truncate(job, start.successors)
+    student = truncate(start)
     own_last = f"{chain}.{len(student.get_submodule(chain)) - 1}"
     width = targets.arrays["states"].shape[-1]
     projection = nn.Linear(width, width)
