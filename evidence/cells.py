@@ -5,6 +5,9 @@ among the same rates for every row, by one half of dev; the other half of dev re
 run is scored once, when its steps are done. Each cell is one file; a cell that is there is not computed again, and several
 processes may work on one folder.
 
+A row *via* another depth cuts twice: each cut is solved from what the last one left, with the head as it is, and trained for half
+of the steps, all at one rate, with the model that is cut as the teacher.
+
     python evidence/cells.py FOLDER --predecessors FOLDER --glue FOLDER --germeval FOLDER --part untrained-3 --part half-30
 
 PREDECESSORS holds one folder a task with the model that `plankwise finetune` left; `evidence/README.md` has the commands. Start it
@@ -34,6 +37,7 @@ from plankwise.run.training import train
 from plankwise.runtimes.torch import TorchPredictor
 
 LATE = "-late"
+UNTRAINED = ("none", "head")
 DRAWN = "solved-late"  # untrained successors that there are of every seed, to start from; of others, of the first
 RATES = (5e-5, 1.5e-4, 4e-4)
 HIGHER = 1e-3  # tried where the highest of them is the best
@@ -48,10 +52,11 @@ TWELVE = ("gte-sst2", "gte-cola")
 class Row:
     task: str
     successors: int
-    method: str
+    method: str  # a method's name; none: as they start; head: the same, with the head solved on the labels
     start: str  # copies, fitted or solved, in even spans; in late ones with "-late" behind it
     steps: int
     labels: int = MOST_LABELS
+    via: int = 0  # layers of the successor that is cut again; 0: cut once
 
     @property
     def cut(self) -> str:
@@ -63,7 +68,12 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.task}-{self.successors}-{self.method}-{self.start}-{self.steps}-{self.labels}"
+        via = f"-via-{self.via}" if self.via else ""
+        return f"{self.task}-{self.successors}-{self.method}-{self.start}-{self.steps}-{self.labels}{via}"
+
+    @property
+    def is_trained(self) -> bool:
+        return self.method not in UNTRAINED
 
 
 def untrained(depth: int) -> Iterator[Row]:
@@ -99,6 +109,26 @@ def twelve() -> Iterator[Row]:
         yield Row(task, depth, "none", start, 0)
 
 
+def iterated(tasks: tuple[str, ...], depth: int, via: int, steps: int = 120) -> Iterator[Row]:
+    """A cut by way of another depth and the same cut at once, untrained and distilled for as many steps in all."""
+    at_once = DRAWN if depth > 1 else "solved"  # one span is neither late nor even
+    for (method, count), task in itertools.product((("none", 0), ("kd", steps)), tasks):
+        yield Row(task, depth, method, DRAWN, count, via=via)
+        yield Row(task, depth, method, at_once, count)
+
+
+def baselines(depth: int, steps: int = 120) -> Iterator[Row]:
+    """Patient distillation and truncation, as they are published: from copies."""
+    for method, task in itertools.product(("pkd", "finetune"), TASKS):
+        yield Row(task, depth, method, "copies", steps)
+
+
+def heads(depth: int) -> Iterator[Row]:
+    """Solved successors whose head is solved, too, on many labels and on few."""
+    for labels, task in itertools.product((MOST_LABELS, 300), TASKS):
+        yield Row(task, depth, "head", DRAWN if depth > 1 else "solved", 0, labels)
+
+
 PARTS = {
     **{f"untrained-{depth}": partial(untrained, depth) for depth in (3, 2, 1)},
     **{f"half-{steps}": partial(trained, 3, steps) for steps in (30, 120, 480)},
@@ -106,6 +136,11 @@ PARTS = {
     "deep-2": partial(trained, 2, 120),
     "few": partial(trained, 3, 60, 300),
     "twelve": twelve,
+    "iterated-2": partial(iterated, TASKS, 2, 3),
+    "iterated-1": partial(iterated, TASKS, 1, 3),
+    "iterated-twelve": partial(iterated, TWELVE, 3, 6),
+    **{f"baselines-{depth}": partial(baselines, depth) for depth in (3, 2)},
+    **{f"head-{depth}": partial(heads, depth) for depth in (3, 1)},
 }
 
 
@@ -127,19 +162,23 @@ class Cells:
 
     def data(self, row: Row, seed: int, rate: float = RATES[0]) -> dict[str, Any]:
         """A cell as a config."""
-        labels = min(row.labels, row.steps * BATCH_SIZE or MOST_LABELS)
+        labels = min(row.labels, row.steps * BATCH_SIZE) if row.is_trained else MOST_LABELS
         starts = {"copies": "lower", "fitted": "fitted", "solved": str(self.solved(row, seed))}
-        if row.method == "none":
+        if row.via or not row.is_trained:
             starts["solved"] = "solved"
+        plan = {"successors": row.successors, "cut": row.cut, "init": starts[row.computed]}
+        if row.method == "head":
+            plan["solving"] = {"head": "labels", "head_examples": row.labels}
+        steps = max(1, row.steps // 2 if row.via else row.steps)
         return {
             "run": {"folder": str(self.folder / "work" / f"{row.name}-{rate}-{seed}"), "seed": seed, "data_seed": 0},
             "predecessor": {"path": str(self.predecessors / row.task / "model"), "finetune": False},
             "task": {**self.sources[row.task.split("-")[-1]], "train_limit": labels},
-            "plan": {"successors": row.successors, "cut": row.cut, "init": starts[row.computed]},
-            "method": {"name": "solve" if row.method == "none" else row.method},
+            "plan": plan,
+            "method": {"name": row.method if row.is_trained else "solve"},
             "training": {
-                "max_steps": max(1, row.steps),
-                "evaluate_every": max(1, row.steps),
+                "max_steps": steps,
+                "evaluate_every": steps,
                 "learning_rate": rate,
                 "batch_size": BATCH_SIZE,
                 "max_length": 64,
@@ -177,12 +216,13 @@ class Cells:
         file = self.folder / f"{row.name}-{rate}-{seed}.json"
         if file.exists():
             return json.loads(file.read_text("utf-8"))
-        if row.steps and row.computed == "solved":
+        if row.steps and row.computed == "solved" and not row.via:
             self.compute(replace(row, method="none", steps=0, labels=MOST_LABELS), seed)
         ready, config = self.predecessor(row), validate_config(self.data(row, seed, rate))
         if row.method == "none" and row.computed == "copies":
             config = validate_config({**self.data(row, seed), "method": {"name": "finetune"}})
-        model = ready.load()
+        path, before = self.cut_first(row, seed, rate) if row.via else (ready.path, 0.0)
+        model = ready.run.load(str(path))
         plan = make_plan(model, config.plan)
         self.evaluating, started = 0.0, time.process_time()
         if row.method == "none" and row.computed == "copies":
@@ -190,14 +230,32 @@ class Cells:
         else:
             outcome = train(ready.at(config), plan, model)
             successor, notes = outcome.successor, outcome.notes.get("solving", {})
-            seconds = time.process_time() - started - self.evaluating
+            seconds = before + time.process_time() - started - self.evaluating
         scores = self.score(row, successor)
-        if row.method == "none" and row.computed == "solved":
+        if row.method == "none" and row.computed == "solved" and not row.via:
             save(successor, self.solved(row, seed), ready.run.tokenizer)
         cell = {**asdict(row), "seed": seed, "rate": rate, "seconds": seconds, "solving": notes, **_scores(scores)}
         write_text(file, json.dumps(cell))
         print(file.name, f"{cell['report']:.4f}", f"{seconds:.1f} s", flush=True)
         return cell
+
+    def cut_first(self, row: Row, seed: int, rate: float) -> tuple[Path, float]:
+        """The successor that a row via its depth cuts again, solved and trained for half of the steps: its folder, and seconds."""
+        solved = Row(row.task, row.via, "none", DRAWN, 0)
+        seconds = self.compute(solved, seed)["seconds"]
+        if not row.steps:
+            return self.solved(solved, seed), seconds
+        data = self.data(row, seed, rate)
+        data["run"]["folder"] += "-first"
+        data["run"]["seed"] += len(SEEDS)  # or both cuts would be trained on the same half of the labels
+        data["plan"] = {"successors": row.via, "cut": solved.cut, "init": str(self.solved(solved, seed))}
+        ready, config = self.predecessor(row), validate_config(data)
+        model, self.evaluating, started = ready.load(), 0.0, time.process_time()
+        outcome = train(ready.at(config), make_plan(model, config.plan), model)
+        seconds += time.process_time() - started - self.evaluating
+        return save(
+            outcome.successor, self.folder / "first" / f"{row.name}-{rate}-{seed}", ready.run.tokenizer
+        ), seconds
 
     def compute_row(self, row: Row) -> None:
         """All cells of a row: the rates on seed 0, then the best of them on the other seeds."""

@@ -10,7 +10,7 @@ randomisation test that exchanges the two within pairs, exact over all exchanges
 import argparse
 import itertools
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from plankwise.report.charts import TONES, Axis, Lines, Series
 from plankwise.report.plots import write_plot
 
 ENOUGH = 0.98
+UNTRAINED = {"none": "untrained", "head": "untrained, head solved on labels"}
 Key = tuple[str, str]  # method, start
 
 
@@ -35,13 +36,16 @@ class Results:
         solving = {
             (cell["task"], cell["successors"], cell["start"], cell["seed"]): cell["seconds"]
             for cell in cells
-            if cell["method"] == "none" and cell["start"].startswith("solved")
+            if cell["method"] == "none" and cell["start"].startswith("solved") and not cell.get("via")
         }
         rows: dict[tuple, list[dict]] = defaultdict(list)
         for cell in cells:
+            via = cell.get("via", 0)
+            cell["start"] += f"-via-{via}" if via else ""
             name = tuple(cell[key] for key in ("successors", "steps", "labels", "method", "start", "task"))
             before = cell["task"], cell["successors"], cell["start"], cell["seed"]
-            more = solving.get(before, 0.0) if cell["method"] != "none" else 0.0
+            solves_itself = cell["method"] in UNTRAINED or via
+            more = 0.0 if solves_itself else solving.get(before, 0.0)
             kept = cell["report"] / self.predecessors[cell["task"]]["report"]
             rows[name].append({**cell, "kept": kept, "seconds": cell["seconds"] + more})
         self.rows = {name: _reported(found) for name, found in rows.items()}
@@ -69,8 +73,10 @@ def _reported(cells: list[dict]) -> list[dict]:
 
 
 def name_of(recipe: Key) -> str:
-    method, start = recipe[0], recipe[1].replace("-late", " in late spans")
-    return f"{start}, untrained" if method == "none" else f"{method} from {start}"
+    method, start = recipe
+    start, _, via = start.partition("-via-")
+    start = start.replace("-late", " in late spans") + (f", by way of {via} layers" if via else "")
+    return f"{start}, {UNTRAINED[method]}" if method in UNTRAINED else f"{method} from {start}"
 
 
 def show_table(results: Results, setting: tuple[int, int, int]) -> str:
@@ -152,7 +158,8 @@ def draw(results: Results, folder: Path, successors: int, labels: int = 4000) ->
     """One plot: a panel a task, the share kept over seconds, one line a recipe; untrained starts begin its lines."""
     settings = [one for one in results.settings() if one[0] == successors and one[2] == labels]
     tasks = sorted({task for one in settings for task in results.tasks(one)})
-    recipes = sorted({recipe for one in settings for recipe in results.recipes(one) if recipe[0] != "none"})
+    found = Counter(recipe for one in settings for recipe in results.recipes(one) if recipe[0] not in UNTRAINED)
+    recipes = sorted(recipe for recipe, _ in found.most_common(len(TONES)))  # those of most budgets
     charts = []
     for task in tasks:
         lines = []

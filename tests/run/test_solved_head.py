@@ -63,10 +63,11 @@ def test_it_is_refused_where_the_head_has_to_stay(data, told):
     assert told in str(raised.value)
 
 
-def test_a_text_task_has_no_labels_to_solve_it_on(command, tmp_path, tiny_model_folder):
+def test_a_text_task_has_no_labels_to_solve_it_on(tmp_path, tiny_model_folder):
     corpus = tmp_path / "corpus.txt"
-    corpus.write_text("a sentence\n" * 20, "utf-8")
-    keys = ["task.name=text", f"task.train={corpus}", f"predecessor.path={tiny_model_folder}", "method.name=solve"]
-    done = command("compress", *keys, f"run.folder={tmp_path / 'run'}", "plan.solving.head=labels")
-    assert done.code == 2
-    assert "plan.solving.head is 'labels', but the task is text, which has none" in " ".join(done.err.split())
+    corpus.write_text("one sentence and another\n" * 20, "utf-8")
+    task = {"name": "text", "path": str(corpus)}
+    data = {"task": task, "predecessor": {"path": str(tiny_model_folder)}, "run": {"folder": str(tmp_path / "run")}}
+    config = validate_config({**data, "method": {"name": "solve"}, "plan": {"solving": {"head": "labels"}}})
+    with pytest.raises(ConfigError, match=r"plan\.solving\.head is 'labels', but the task is text, which has none"):
+        compress(config, QUIET)

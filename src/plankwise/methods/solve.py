@@ -1,7 +1,7 @@
 """Solved successors and nothing else: no label is read, nothing is trained (after ReplaceMe, Shopkhoev et al. 2025, for decoders)
 
 Every linear map of each successor is set by least squares on some texts, so that it gives what the predecessor gives at the same
-place; see `solving`.
+place; see `solving`. With `plan.solving.head = "labels"`, and only then, labels are read: for the head.
 """
 
 from __future__ import annotations
