@@ -35,6 +35,19 @@ def test_the_terminal_says_that_nothing_was_trained_and_how_long_solving_took(so
     assert not [note for note in notes if "steps" in note]
 
 
+def test_a_head_that_was_solved_on_labels_is_told_with_its_labels(solved):
+    head = {"examples": 4000, "strength": 0.01, "score_before": 0.835, "score": 0.846, "losses": {}}
+    solved["solving"] |= {"head": head, "slots": [{"slot": "0-1", "start": "upper", "maps": 6, "effect": 0.0156}]}
+    notes = results_of(solved).notes
+    assert (
+        "no training: the successor was solved in 21 s, on 1,234 texts without labels, its head on 4,000 labels"
+        in notes
+    )
+    assert "score on examples left out 0.8350 before, 0.8460 after." in run_sections(solved, "key")
+    head["strength"] = None
+    assert "The head stayed as it was: none that was solved on 4000 labels" in run_sections(solved, "key")
+
+
 def test_a_predecessor_that_was_given_leaves_no_training_to_tell(solved):
     del solved["seconds_by"]["predecessor"]
     assert not [note for note in results_of(solved).notes if note.startswith("training:")]
