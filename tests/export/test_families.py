@@ -5,26 +5,10 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 import plankwise
+from exports import FAMILIES, SMALL, make
 from plankwise.export import export_model
 from plankwise.models.planned_config import PlannedConfig
 from plankwise.runtimes import open_predictor
-
-SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
-SMALL = {**SIZES, "vocab_size": 25, "max_position_embeddings": 66, "pad_token_id": 0}
-FAMILIES = {
-    "bert": {},
-    "roberta": {"type_vocab_size": 1},
-    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48},
-    "electra": {"embedding_size": 16},
-    "mpnet": {},
-}
-
-
-def make(family):
-    torch.manual_seed(0)
-    own = FAMILIES[family]
-    sizes = {"vocab_size": 25, "max_position_embeddings": 66, "pad_token_id": 0} if "dim" in own else SMALL
-    return AutoModelForSequenceClassification.from_config(AutoConfig.for_model(family, **sizes, **own, num_labels=3))
 
 
 def planned(tmp_path, tokenizer):

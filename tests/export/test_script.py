@@ -6,39 +6,14 @@ import sys
 import pytest
 import torch
 
+from exports import run_alone
 from plankwise.export import export_model
-
-ALONE = """
-import runpy, sys
-
-ALLOWED = {*sys.stdlib_module_names, "numpy", "tokenizers", RUNTIME}
-
-
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] not in ALLOWED:
-            raise ModuleNotFoundError(f"{name} is not there", name=name)
-
-
-sys.meta_path.insert(0, Blocker())
-sys.argv = [SCRIPT, *TEXTS]
-runpy.run_path(SCRIPT, run_name="__main__")
-assert not {"torch", "transformers", "plankwise"} & set(sys.modules)
-"""
-
-
-def run(folder, runtime, *texts):
-    names = {"RUNTIME": runtime, "SCRIPT": str(folder / "predict.py"), "TEXTS": texts}
-    given = "".join(f"{name} = {value!r}\n" for name, value in names.items())
-    done = subprocess.run([sys.executable, "-I", "-c", given + ALONE], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize(("format", "runtime"), [("onnx", "onnxruntime"), ("openvino", "openvino")])
 def test_it_needs_the_runtime_tokenizers_and_numpy_alone(format, runtime, models, tmp_path):
     folder = export_model(models.labels, models.tokenizer, tmp_path / "out", format=format, max_length=16)
-    lines = run(folder, runtime, "a fine film", "the plot was very dull and weak")
+    lines = run_alone(folder, runtime, "a fine film", "the plot was very dull and weak")
     assert [line.split("\t")[0] for line in lines] == ["positive", "negative"]
     texts = ["a fine film", "the plot was very dull and weak"]
     batch = models.tokenizer(texts, padding=True, return_tensors="pt")
@@ -50,7 +25,7 @@ def test_it_needs_the_runtime_tokenizers_and_numpy_alone(format, runtime, models
 
 def test_a_masked_language_model_prints_the_likeliest_token_of_each_mask(models, tmp_path):
     folder = export_model(models.text, models.tokenizer, tmp_path / "out", max_length=16)
-    (line,) = run(folder, "onnxruntime", "the [MASK] was [MASK]")
+    (line,) = run_alone(folder, "onnxruntime", "the [MASK] was [MASK]")
     batch = models.tokenizer("the [MASK] was [MASK]", return_tensors="pt")
     with torch.no_grad():
         best = models.text(**batch).logits.argmax(-1)[batch["input_ids"] == models.tokenizer.mask_token_id]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 QUICK = ("--no-static", "--predictions", "2")
+EXITS = "--exits"  # which the others leave out: they take long to make
 
 
 @pytest.fixture
@@ -19,6 +20,7 @@ def draw(command, recipe, quick, tmp_path):
 
     def run(*more, depths="2,1", formats=""):
         arguments = ("--depths", depths, "--formats", formats, "--folder", tmp_path / "f", *QUICK)
+        arguments = arguments if EXITS in more else (*arguments, "--no-exits")
         return command("frontier", recipe, *quick, *(one for one in more if "=" in str(one)), *arguments,
                        *(one for one in more if "=" not in str(one)))  # fmt: skip
 
@@ -26,14 +28,15 @@ def draw(command, recipe, quick, tmp_path):
 
 
 def test_a_frontier_has_every_point_with_score_size_and_speed_and_makes_none_twice(draw, tmp_path):
-    result = draw(formats="onnx")
+    result = draw(EXITS, formats="onnx")
     assert result.code == 0, result.err
     table = json.loads((tmp_path / "f" / "table.json").read_text())
     names = [row["name"] for row in table["rows"]]
     formats = ("onnx-fp32", "onnx-int8", "onnx-int8-trimmed")
     expected = [f"{model}-{how}" for model in ("predecessor", "2-layers") for how in ("torch-fp32", *formats)]
     instead = ["tfidf-torch-fp32", *(f"2-layers-truncated-kd-{how}" for how in ("torch-fp32", *formats[1:]))]
-    assert names == [*expected, *instead, *(f"1-layer-{how}" for how in ("torch-fp32", *formats))]
+    last = [f"{model}-{how}" for model in ("1-layer", "4-layers-exits") for how in ("torch-fp32", *formats)]
+    assert names == [*expected, *instead, *last]
     by_name = {row["name"]: row for row in table["rows"]}
     first = by_name["predecessor-torch-fp32"]
     assert (first["kept"], first["smaller"], first["kind"]) == (1.0, 1.0, "predecessor")
@@ -51,9 +54,11 @@ def test_a_frontier_has_every_point_with_score_size_and_speed_and_makes_none_twi
     page = (tmp_path / "f" / "report.html").read_text()
     assert "score and size" in page
     assert "fastest within 1%" in page
+    assert "kept (on the half of dev that chose it " in page
+    assert "kept (on the half of dev that chose it " in result.out
 
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "f").rglob("*.safetensors")}
-    again = draw(formats="onnx")
+    again = draw(EXITS, formats="onnx")
     assert again.code == 0
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / "f").rglob("*.safetensors")} == before
     assert json.loads((tmp_path / "f" / "table.json").read_text()) == table
@@ -66,6 +71,40 @@ def test_another_depth_adds_points_and_leaves_those_that_are_there(draw, tmp_pat
     rows = {row["model"] for row in json.loads((tmp_path / "f" / "table.json").read_text())["rows"]}
     assert {"3-layers", "2-layers"} <= rows
     assert (tmp_path / "f" / "models" / "2-layers" / "made.json").stat().st_mtime_ns == made
+
+
+def test_the_predecessor_and_the_deepest_successor_get_exits_once_with_a_patience_that_dev_does_not_choose(
+    draw, tmp_path
+):
+    result = draw(EXITS, depths="3,1")
+    assert result.code == 0, result.err
+    assert result.out.count("chosen by 2 training examples that were kept out") == 2
+    models = tmp_path / "f" / "models"
+    assert {file.name for file in models.glob("*-exits")} == {"4-layers-exits", "3-layers-exits"}
+    for folder in models.glob("*-exits"):
+        assert json.loads((folder / "model" / "config.json").read_text())["exits"]["patience"] >= 1
+    before = {file: file.stat().st_mtime_ns for file in models.rglob("made.json")}
+    (models / "4-layers-exits" / "made.json").unlink()
+    assert draw(EXITS, depths="3,1").code == 0
+    after = {file: file.stat().st_mtime_ns for file in models.rglob("made.json")}
+    assert [file.parent.name for file in before if after[file] != before[file]] == ["4-layers-exits"]
+
+
+def test_what_is_trimmed_has_the_vocabulary_that_the_recipe_asks_for_and_the_rest_keeps_all_of_it(draw, tiny, tmp_path):
+    (tmp_path / "words.txt").write_text("a lovely film\na lovely plot\na dull film\n", "utf-8")
+    keys = (f"plan.vocabulary={tmp_path / 'words.txt'}", "plan.vocabulary_min_count=2")
+    result = draw(*keys, depths="1", formats="onnx")
+    assert result.code == 0, result.err
+    points = tmp_path / "f" / "points"
+
+    def words_of(folder):
+        return set(json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"])
+
+    for name in ("predecessor", "1-layer"):
+        assert {"a", "lovely", "film"} <= words_of(points / f"{name}-onnx-int8-trimmed")
+        assert not {"dull", "plot", "music"} & words_of(points / f"{name}-onnx-int8-trimmed")
+        assert words_of(points / f"{name}-onnx-int8") == set(tiny.words)
+    assert words_of(tmp_path / "f" / "models" / "1-layer" / "model") == set(tiny.words)
 
 
 def test_another_recipe_in_the_same_folder_is_refused(draw):

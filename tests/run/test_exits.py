@@ -39,6 +39,12 @@ def test_a_run_says_where_texts_left_and_everything_downstream_takes_its_success
     scored = command("evaluate", folder / "successor", "--json")
     assert scored.code == 0, scored.err
     assert json.loads(scored.out)["score"] == record["successor"]["score"]
+    exported = command("export", folder, "--precision", "int8", "--check", "--json")
+    assert exported.code == 0, exported.err
+    found = json.loads(exported.out)
+    assert found["check"]["equal_answers"] >= 0.95  # solved heads have large weights, which int8 must not lose
+    scored = command("evaluate", found["folder"], "--json")
+    assert json.loads(scored.out)["score"] == found["check"]["score"]
     predicted = command(
         "predict", folder / "successor", "--table", table_file, "--text", "sentence", "--out", tmp_path / "out.csv"
     )

@@ -2,9 +2,9 @@
 
 Example: plankwise frontier recipes/reviews.toml --within 1% --budget 20min
 
-Points are the predecessor and successors of several depths, by torch, ONNX Runtime and OpenVINO in fp32 and int8, with the whole
-vocabulary and with what the task needs; and what you would pick instead: truncation with distillation, static embeddings, TF-IDF,
-and any small encoder (--encoder). A frontier that was stopped goes on when the same command is given again.
+Points are the predecessor, successors of several depths, and both with early exits, by torch, ONNX Runtime and OpenVINO in fp32 and
+int8, with the whole vocabulary and with what the task needs; and what you would pick instead: truncation with distillation, static
+embeddings, TF-IDF, and any small encoder (--encoder). A frontier that was stopped goes on when the same command is given again.
 """
 
 from pathlib import Path
@@ -32,10 +32,20 @@ def command(
         typer.Option(help="folder or hub name of a small pretrained model to fine-tune; may be repeated"),
     ] = None,
     static: Annotated[bool, typer.Option("--static/--no-static", help="static embeddings, by model2vec")] = True,
-    trim: Annotated[bool, typer.Option("--trim/--no-trim", help="int8 also with a trimmed vocabulary")] = True,
+    trim: Annotated[
+        bool,
+        typer.Option("--trim/--no-trim", help="int8 also with a trimmed vocabulary: plan.vocabulary, or the task's"),
+    ] = True,
+    exits: Annotated[
+        bool, typer.Option("--exits/--no-exits", help="models that texts leave early, as the method exits makes them")
+    ] = True,
     within: Annotated[str, typer.Option(help="share of the score that may be lost")] = "1%",
     budget: Annotated[
-        str | None, typer.Option(help="time after which no further model is begun, as 20min", show_default="none")
+        str | None,
+        typer.Option(
+            help="time after which no further model is begun, as 20min; one that was begun is finished",
+            show_default="none",
+        ),
     ] = None,
     predictions: Annotated[int, typer.Option(help="timed for each point, batch size and number of threads")] = 30,
     folder: Annotated[
@@ -62,7 +72,7 @@ def command(
 
     console = open_console()
     names = tuple(name.strip() for name in formats.split(",") if name.strip())
-    request = Request(chosen, names, tuple(encoder or ()), static, trim, tolerance, seconds, predictions)
+    request = Request(chosen, names, tuple(encoder or ()), static, trim, exits, tolerance, seconds, predictions)
     found = draw_frontier(data, request, place, console)
     with logged(console, place):
         show_frontier_table(found, console)

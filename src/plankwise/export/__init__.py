@@ -8,8 +8,10 @@ A file offers:
     NEEDS                   the packages that its predict.py imports beside tokenizers and numpy
     script(planned)         lines of that predict.py, which define `run(batch)`: a list of arrays, in the order of
                             `about["outputs"]`, for arrays by name; `planned`: a model that only plankwise can describe
+    chain_script()          optional: the same of a model with early exits, for a format that writes it as a chain of graphs
     check_installed()       raises MissingExtraError if a package is missing that writing takes
-    write(traced, folder, how)      writes the model's files into the folder, and gives their names, the one to open first
+    write(traced, folder, how)      writes the model's files into the folder, and gives their names, those to open first,
+                            in their order: of a chain one for each of `traced.pieces`
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def export_model(
     how = replace(how, calibration=calibration)
     with whole_folder(Path(folder)) as part:
         files = kind.write(traced, part, how)
-        exported = describe(traced, format, kind.RUNTIME, how, files, max_length)
+        exported = describe(traced, format, kind, how, files, max_length)
         write_texts(part, exported, traced, kind)
         if check is not None:
             exported = replace(exported, check=check(part))

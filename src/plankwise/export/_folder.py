@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from plankwise.export import How
+from plankwise.export._chain import describe_chain
 from plankwise.export._traced import Traced
+from plankwise.models.exits import has_exits
 from plankwise.models.exported import FILE, Exported
 from plankwise.models.labels import has_names
 from plankwise.models.limits import token_limit
@@ -77,7 +79,7 @@ STATES = """\
 
 
 def describe(
-    traced: Traced, format: str, runtime: str, how: How, files: tuple[str, ...], max_length: int | None
+    traced: Traced, format: str, kind: Any, how: How, files: tuple[str, ...], max_length: int | None
 ) -> Exported:
     """What export.json says."""
     tokenizer, limit = traced.tokenizer, token_limit(traced.model, traced.tokenizer)
@@ -85,7 +87,7 @@ def describe(
     names = traced.model.config.id2label if gives in (CLASSES, TAGS) else {}
     return Exported(
         format=format,
-        runtime=runtime,
+        runtime=kind.RUNTIME,
         precision=how.precision,
         quantise=how.quantise,
         safe_range=how.safe_range,
@@ -103,7 +105,13 @@ def describe(
         },
         truncation=tokenizer.truncation_side,
         mask_token_id=tokenizer.mask_token_id,
+        exits=describe_chain(traced) if is_chain(traced, kind) else None,
     )
+
+
+def is_chain(traced: Traced, kind: Any) -> bool:
+    """Whether the format writes this model as a chain of graphs."""
+    return has_exits(traced.model) and hasattr(kind, "chain_script")
 
 
 def write_texts(folder: Path, exported: Exported, traced: Traced, kind: Any) -> None:
@@ -120,10 +128,11 @@ def write_texts(folder: Path, exported: Exported, traced: Traced, kind: Any) -> 
 def make_script(traced: Traced, kind: Any) -> str:
     """predict.py for what the model gives."""
     planned = isinstance(traced.model.config, PlannedConfig)
+    script = kind.chain_script() if is_chain(traced, kind) else kind.script(planned)
     packages = [*kind.NEEDS, "tokenizers", "numpy"]
     imports = ["import numpy as np", *(f"import {name}" for name in kind.NEEDS), "from tokenizers import Tokenizer"]
     head = HEAD.format(
-        needs=", ".join(packages[:-1]) + f" and {packages[-1]}", imports="\n".join(imports), script=kind.script(planned)
+        needs=", ".join(packages[:-1]) + f" and {packages[-1]}", imports="\n".join(imports), script=script
     )
     return head + _gives(traced).replace("NAME", _logits(traced))
 
@@ -144,6 +153,11 @@ def make_card(exported: Exported, folder: Path, traced: Traced, kind: Any) -> st
         "outputs": ", ".join(exported.outputs),
         "texts": f"cut at {exported.max_length} tokens by predict.py",
     }
+    if exported.exits is not None:
+        facts["early exits"] = (
+            f"a graph for each of {exported.exits['blocks']} blocks; a text leaves once {exported.exits['patience']} answers in a "
+            "row were the same as the one before (`exits.patience` in export.json, which may be changed)"
+        )
     if has_names(list(exported.labels)):
         facts["classes"] = ", ".join(exported.labels)
     rows = "\n".join(f"| {name} | {as_markdown(fact)} |" for name, fact in facts.items())

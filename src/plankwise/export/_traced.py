@@ -1,4 +1,4 @@
-"""A model as torch traces it: a program with a batch and a length of any size, from which formats are written."""
+"""A model as torch traces it: programs with a batch and a length of any size, from which formats are written."""
 
 import contextlib
 import copy
@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from plankwise.errors import ConfigError, RunError
+from plankwise.models.exits import has_exits
 
 TEXTS = ("plank by plank, the ship is rebuilt while it sails", "a ship", "planks and nails")  # of several lengths
 
@@ -30,6 +31,39 @@ class _Outputs(nn.Module):
     def forward(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
         found = self.model(**batch, **self.options)
         return tuple(found[name] for name in self.outputs)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What becomes one graph: a module that takes a mapping of inputs, and a batch to trace it by."""
+
+    name: str  # of its file
+    module: nn.Module
+    example: dict[str, torch.Tensor]
+    outputs: tuple[str, ...]
+    free: dict[str, tuple[int, ...]]  # the axes of each input that may have any size
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(self.example)
+
+    @cached_property
+    def program(self) -> Any:
+        """The traced program.
+
+        Raises:
+            RunError: torch cannot trace it.
+        """
+        free = {name: dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for name, axes in self.free.items()}
+        try:
+            with quietly(), torch.no_grad():
+                return torch.export.export(self.module.eval(), (self.example,), dynamic_shapes=(free,))
+        except Exception as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise RunError(
+                f"{type(getattr(self.module, 'model', self.module)).__name__} cannot be traced for batches and texts of any size "
+                f"({reason}); export it to torch, or use a model of another family"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -50,24 +84,19 @@ class Traced:
     def outputs(self) -> tuple[str, ...]:
         return tuple(self.results)
 
-    @cached_property
-    def program(self) -> Any:
-        """The traced program.
+    @property
+    def free(self) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(self.inputs, (0, 1))
 
-        Raises:
-            RunError: torch cannot trace it.
-        """
-        module = _Outputs(self.model, self.outputs, self.options).eval()
-        free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
-        try:
-            with quietly(), torch.no_grad():
-                return torch.export.export(module, (self.example,), dynamic_shapes=(dict.fromkeys(self.inputs, free),))
-        except Exception as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise RunError(
-                f"{type(self.model).__name__} cannot be traced for batches and texts of any size ({reason}); "
-                "export it to torch, or use a model of another family"
-            ) from error
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The whole model, or the pieces of a model with early exits, in their order."""
+        if has_exits(self.model):
+            from plankwise.export._chain import cut_up
+
+            return cut_up(self)
+        module = _Outputs(self.model, self.outputs, self.options)
+        return [Piece("model", module, self.example, self.outputs, self.free)]
 
 
 def trace(model: Any, tokenizer: Any) -> Traced:

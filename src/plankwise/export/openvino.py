@@ -9,16 +9,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plankwise.export import DYNAMIC, STATIC, How, check_packages
+from plankwise.runtimes import chain_source
 
 if TYPE_CHECKING:
-    from plankwise.export._traced import Traced
+    from plankwise.export._traced import Piece, Traced
 
 PRECISIONS = ("fp32", "fp16", "int8")
 QUANTISES = (DYNAMIC, STATIC)
 RUNTIME = "openvino"
 NEEDS = ("openvino",)
 
-FILES = ("model.xml", "model.bin")
+CHAIN = """\
+files = [HERE / name for name in about["files"][: about["exits"]["blocks"]]]
+models = [openvino.Core().compile_model(file, "CPU", {{"INFERENCE_PRECISION_HINT": "f32"}}) for file in files]
+
+
+{source}
+
+
+def run(batch):
+    graphs = [lambda arrays, model=model: list(model(arrays).to_tuple()) for model in models]
+    return run_chain(graphs, batch, about["exits"])"""
 
 
 def check_installed() -> None:
@@ -35,20 +46,30 @@ def run(batch):
     return [found[name] for name in about["outputs"]]"""
 
 
+def chain_script() -> str:
+    return CHAIN.format(source=chain_source())
+
+
 def write(traced: Traced, folder: Path, how: How) -> tuple[str, ...]:
+    from plankwise.export._chain import follow
     from plankwise.export._traced import quietly
 
     with quietly(), _unreported():
-        import openvino
+        for piece, one in follow(traced.pieces, how):
+            _write(piece, folder, one)
+    return (*(f"{piece.name}.xml" for piece in traced.pieces), *(f"{piece.name}.bin" for piece in traced.pieces))
 
-        model = openvino.convert_model(traced.program)
-        for ports, names in ((model.inputs, traced.inputs), (model.outputs, traced.outputs)):
-            for port, name in zip(ports, names, strict=True):
-                port.get_tensor().set_names({name})
-        if how.precision == "int8":
-            model = _quantise(model, traced.inputs, how)
-        openvino.save_model(model, folder / FILES[0], compress_to_fp16=how.precision == "fp16")
-    return FILES
+
+def _write(piece: Piece, folder: Path, how: How) -> None:
+    import openvino
+
+    model = openvino.convert_model(piece.program)
+    for ports, names in ((model.inputs, piece.inputs), (model.outputs, piece.outputs)):
+        for port, name in zip(ports, names, strict=True):
+            port.get_tensor().set_names({name})
+    if how.precision == "int8":
+        model = _quantise(model, piece.inputs, how)
+    openvino.save_model(model, folder / f"{piece.name}.xml", compress_to_fp16=how.precision == "fp16")
 
 
 def _quantise(model: Any, inputs: tuple[str, ...], how: How) -> Any:

@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,19 @@ import numpy as np
 from transformers import set_seed
 
 from plankwise.config import RunConfig, validate_config, without_none
-from plankwise.errors import ConfigError
+from plankwise.errors import ConfigError, RunError
 from plankwise.families import chains_of
 from plankwise.files import write_text
 from plankwise.frontier import text_models
+from plankwise.kinds import load_kind
 from plankwise.run.finetune import finetune
 from plankwise.run.sharing import ReadyPredecessor, train_successor
+from plankwise.training.job import Outcome
 
 MODEL, MADE = "model", "made.json"  # in a model's folder: its weights, and what making it took
 PREDECESSOR, SUCCESSOR, INSTEAD = "predecessor", "successor", "instead"  # kinds of model
+EXITS = "exits"  # the method, and the end of its models' names
+FEWEST_BLOCKS = 3  # of fewer no text can leave any early
 SHARES = (2, 3, 4, 6)  # of the predecessor's blocks one in so many is left, where nothing is said
 
 
@@ -35,7 +39,7 @@ class Entry:
 
     name: str
     kind: str
-    make: Callable[[Path], None]  # fills an empty folder with `model`
+    make: Callable[[Path], Any]  # fills an empty folder with `model`
     open_text: Callable[[Path], text_models.TextPredictor] | None = None  # of a classifier that is not a transformer
 
 
@@ -64,7 +68,13 @@ def find_depths(predecessor: ReadyPredecessor, asked: Sequence[int] | None) -> l
 
 
 def list_entries(
-    predecessor: ReadyPredecessor, base: RunConfig, depths: list[int], encoders: Sequence[str], *, static: bool
+    predecessor: ReadyPredecessor,
+    base: RunConfig,
+    depths: list[int],
+    encoders: Sequence[str],
+    *,
+    static: bool,
+    exits: bool,
 ) -> list[Entry]:
     """All models but the predecessor, in the order in which they are made: what a user has most use for comes first."""
 
@@ -87,7 +97,59 @@ def list_entries(
                 Entry("static", INSTEAD, lambda folder: _fit_static(predecessor, folder), text_models.StaticPredictor)
             )
         found[1:1] = [*texts, distilled(depths[0])]
+    if exits:
+        found += _leaving(predecessor, base, depths)
     return [*found, *(_tuned(predecessor, base, path) for path in encoders)]
+
+
+def _leaving(predecessor: ReadyPredecessor, base: RunConfig, depths: list[int]) -> list[Entry]:
+    """Early exits, on all blocks of the predecessor and on those of the deepest successor: one more training each."""
+    lengths = _lengths(predecessor)
+    if len(lengths) > 1:  # a text leaves one chain of blocks
+        return []
+    found = [] if base.method.name == EXITS else [depth for depth in depths[:1] if depth >= FEWEST_BLOCKS]
+    found += [length for length in lengths if length >= FEWEST_BLOCKS]
+
+    def entry(depth: int) -> Entry:
+        def train(folder: Path) -> None:
+            source = predecessor if depth in lengths else _made_before(predecessor, folder.parent / _layers(depth))
+            patience = _train(source, _with_exits(base, depth), folder).notes["patience"]
+            predecessor.run.context.console.print(
+                f"patience {patience['patience']}, chosen by {patience['examples']:,} training examples that were kept out",
+                soft_wrap=True,
+            )
+
+        return Entry(f"{_layers(depth)}-{EXITS}", SUCCESSOR, train)
+
+    return [entry(depth) for depth in reversed(found)]
+
+
+def _with_exits(base: RunConfig, depth: int) -> RunConfig:
+    """The recipe with the method `exits` and its learning rate, for a model whose blocks all stay as they are."""
+    plan = {
+        "successors": depth,
+        "cut": "late",
+        "spans": None,
+        "slots": None,
+        "part": "layers",
+        "options": {},
+        "init": "lower",
+    }
+    if base.method.name == EXITS:
+        return _changed(base, plan=plan)
+    training = load_kind("methods", EXITS, key="method.name").defaults({})["training"]
+    return _changed(base, plan=plan, method={"name": EXITS}, training=training)
+
+
+def _made_before(predecessor: ReadyPredecessor, folder: Path) -> ReadyPredecessor:
+    """A model of this frontier, as what is compressed.
+
+    Raises:
+        RunError: it has not been made.
+    """
+    if not (folder / MADE).is_file():
+        raise RunError(f"{folder.name}, which is to get early exits, has not been made; see what was said of it above")
+    return replace(predecessor, path=str(folder / MODEL))
 
 
 def make(entry: Entry, folder: Path) -> Made:
@@ -119,11 +181,12 @@ def _changed(base: RunConfig, **sections: dict[str, Any]) -> RunConfig:
     return validate_config(without_none(data))
 
 
-def _train(predecessor: ReadyPredecessor, config: RunConfig, folder: Path) -> None:
+def _train(predecessor: ReadyPredecessor, config: RunConfig, folder: Path) -> Outcome:
     run = config.run.model_copy(update={"folder": str(folder)})
     config = config.model_copy(update={"run": run})
     outcome = train_successor(config, predecessor)
     predecessor.at(config).save(outcome.successor, MODEL)
+    return outcome
 
 
 def _tuned(predecessor: ReadyPredecessor, base: RunConfig, path: str) -> Entry:

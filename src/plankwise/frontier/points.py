@@ -37,7 +37,7 @@ class Point:
     model: str
     runtime: str
     precision: str = FP32
-    trimmed: bool = False  # to the vocabulary of the task's training texts
+    trimmed: bool = False  # to the vocabulary that the recipe asks for, or else that of the task's training texts
 
     @property
     def name(self) -> str:
@@ -121,8 +121,14 @@ class Points:
         if point.trimmed:
             source = self.folder / f"{point.model}-{TRIMMED}"
             if not source.exists():
-                texts = gather_texts([TASK], self.run.task)
-                small = trim(self.run.load(str(made.path)), self._tokenizer(made.path), texts)
+                plan = self.run.config.plan
+                texts = gather_texts(plan.vocabulary or [TASK], self.run.task)
+                small = trim(
+                    self.run.load(str(made.path)),
+                    self._tokenizer(made.path),
+                    texts,
+                    min_count=plan.vocabulary_min_count,
+                )
                 save(small.model, source, small.tokenizer)
         if point.runtime == TORCH:
             return source

@@ -29,7 +29,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from plankwise.core.slot import state_given, state_of
 from plankwise.errors import ConfigError, PlanError
 from plankwise.models.exit_heads import take_apart
-from plankwise.models.patience import Patience, check_patience
+from plankwise.models.patience import check_patience, count_same
 
 HEADS = "exit_heads"  # the attribute, and so the beginning of the weights' names
 NOT_FOR_ALL = ("output_hidden_states", "output_attentions")
@@ -220,8 +220,12 @@ class _Leaving:
 
     def __init__(self, model: Any) -> None:
         self.pool, self.heads = take_apart(model)[0], getattr(model, HEADS)
-        self.patience = Patience(**settings_of(model))
+        self.patience, self.tolerance = settings_of(model).values()
         self.hurried = _hurried.get()
+        self.before: torch.Tensor | None = (
+            None  # the latest head's logits, and how often in a row answers were the same
+        )
+        self.counts: Any = 0
         self.blocks = 0  # that ran
         self.left: list[int] = []  # the places in the batch of the texts that are left
         self.batch = 0
@@ -247,9 +251,13 @@ class _Leaving:
             return output
         state = state_of(output)
         logits = self.heads[self.blocks - 1](self.pool(state))
-        leaving = self.patience.leaving(logits)
+        if self.before is not None:
+            self.counts = count_same(self.counts, logits, self.before, self.tolerance)
+        self.before = logits
         if self.hurried:
-            leaving = [self.blocks > self.patience.patience] * len(self.left)
+            leaving = [self.blocks > self.patience] * len(self.left)
+        else:
+            leaving = [] if self.blocks == 1 else (self.counts >= self.patience).tolist()
         return self._leave(state, logits, leaving) if any(leaving) else output
 
     def _leave(self, state: torch.Tensor, logits: torch.Tensor, leaving: list[bool]) -> Any:
@@ -257,7 +265,7 @@ class _Leaving:
         kept = [row for row, leaves in enumerate(leaving) if not leaves]
         self.gone.append(([self.left[row] for row in gone], logits[gone], self.blocks))
         self.left = [self.left[row] for row in kept]
-        self.patience.keep(kept)
+        self.before, self.counts = logits[kept], self.counts[kept]
         self.taken.clear()
         return self._hand_on(state[kept])
 
@@ -309,13 +317,6 @@ def vectors_by_block(model: Any, inputs: Any) -> tuple[torch.Tensor, torch.Tenso
     walk = _Pooling(model)
     last = _walk(model, walk, (), dict(inputs)).logits
     return torch.stack(walk.vectors, 1), last
-
-
-def answer_after(model: Any, block: int, state: torch.Tensor) -> torch.Tensor:
-    """The logits of the head after a block, from 1, for the states (B, T, D) that it gives."""
-    pool, last = take_apart(model)
-    heads = [*getattr(model, HEADS), last]
-    return heads[block - 1](pool(state))
 
 
 @contextmanager

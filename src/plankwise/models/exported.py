@@ -19,7 +19,7 @@ class Exported:
     precision: str  # fp32, fp16 or int8
     quantise: str | None  # dynamic or static; None if it is not int8
     safe_range: bool  # 7 bits where 8 would overflow on CPUs without VNNI
-    files: tuple[str, ...]  # of the model, the one that is opened first
+    files: tuple[str, ...]  # of the model, those that are opened first, in their order
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     labels: tuple[str, ...]  # names of classes, if it gives classes
@@ -28,10 +28,18 @@ class Exported:
     padding: dict[str, Any]  # as `tokenizers` takes it
     truncation: str  # the side at which texts are cut
     mask_token_id: int | None
+    # Of a model with early exits, which is a chain of graphs: their number, patience and tolerance, and the tensors that later
+    # graphs are given beside the state, with whether each has a row for each text.
+    exits: dict[str, Any] | None = None
     check: dict[str, Any] | None = None  # what --check found
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    @property
+    def graphs(self) -> tuple[str, ...]:
+        """The files that are opened."""
+        return self.files[: 1 if self.exits is None else self.exits["blocks"]]
 
     @property
     def is_checkpoint(self) -> bool:

@@ -1,45 +1,25 @@
-"""When a text leaves a model with early exits: once its answer has been the same for long enough; numpy alone, for any runtime."""
+"""When a text leaves a model with early exits: once its answer has been the same for long enough; for any runtime."""
 
 from typing import Any
 
 from plankwise.errors import ConfigError
 
 
-class Patience:
-    """Counts for each text how often in a row its answer was the same as the one before; logits are numpy's or torch's."""
-
-    def __init__(self, patience: int, tolerance: float) -> None:
-        self.patience, self.tolerance = patience, tolerance
-        self.answers: list[float] = []
-        self.counts: list[int] = []
-
-    def leaving(self, logits: Any) -> list[bool]:
-        """Whether each text leaves, given the next head's logits (B, C)."""
-        number = logits.shape[-1] == 1
-        answers = (logits[:, 0] if number else logits.argmax(-1)).tolist()
-        if not self.answers:
-            self.counts = [0] * len(answers)
-        else:
-            pairs = zip(self.answers, answers, self.counts, strict=True)
-            self.counts = [
-                count + 1 if (abs(old - new) < self.tolerance if number else old == new) else 0
-                for old, new, count in pairs
-            ]
-        self.answers = answers
-        return [count >= self.patience for count in self.counts]
-
-    def keep(self, rows: list[int]) -> None:
-        """Forgets all texts but those."""
-        self.answers = [self.answers[row] for row in rows]
-        self.counts = [self.counts[row] for row in rows]
+# The types are quoted since exports hold this function's text, in a predict.py that has numpy alone.
+def count_same(counts: "Any", logits: "Any", before: "Any", tolerance: float) -> "Any":
+    """How often in a row each text's answer was the same, (B,), given a head's logits (B, C) and the one before's."""
+    if logits.shape[-1] == 1:
+        return (counts + 1) * (abs(logits - before)[:, 0] < tolerance)
+    return (counts + 1) * (logits.argmax(-1) == before.argmax(-1))
 
 
 def exit_blocks(logits: Any, patience: int, tolerance: float) -> list[int]:
     """After which block, from 1, each text leaves whose heads answer these logits (B, blocks, C)."""
-    counting, last = Patience(patience, tolerance), logits.shape[1]
-    blocks = [last] * len(logits)
-    for block in range(1, last):
-        leaving = counting.leaving(logits[:, block - 1])
+    last = logits.shape[1]
+    blocks, counts = [last] * len(logits), 0
+    for block in range(2, last):
+        counts = count_same(counts, logits[:, block - 1], logits[:, block - 2], tolerance)
+        leaving = (counts >= patience).tolist()
         blocks = [min(found, block) if leaves else found for leaves, found in zip(leaving, blocks, strict=True)]
     return blocks
 

@@ -6,7 +6,7 @@ from typing import Any
 from plankwise.report._html import Column, TableCell, judged, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, Chart, Dot, Scatter
-from plankwise.report.speed import ShownSpeedup, speedup_cell
+from plankwise.report.speed import UNSTEADY, ShownSpeedup, speedup_cell
 from plankwise.report.text import fixed, number, share, times
 
 DOMINATED = "other"  # a tone
@@ -19,7 +19,7 @@ def show_frontier(data: dict) -> str:
     about, rows = data["frontier"], data["rows"]
     caption = (
         f"{about['metric']} on dev with its 95 % interval; speed-ups over the predecessor in torch, medians of paired ratios, at "
-        f"batch sizes {_listed(about['batch_sizes'])} on {_listed(about['threads'])} threads; bold: on the frontier"
+        f"batch sizes {_listed(about['batch_sizes'])} on {_listed(about['threads'])} threads; bold: on the frontier; {UNSTEADY}"
     )
     return judged(
         frontier_verdict(data),
@@ -38,12 +38,20 @@ def frontier_verdict(data: dict) -> str:
     if fastest is None or smallest is None:
         return f"no point is {within}"
     most, sizes = about["threads"][-1], [str(size) for size in about["batch_sizes"]]
-    speeds = " and ".join(f"{times(fastest['speedups'][most][size]['median'])} at batch {size}" for size in sizes)
-    return (
-        f"fastest {within}: {fastest['name']}, {speeds}, {share(fastest['kept_halves'][1])} kept; "
-        f"smallest: {smallest['name']}, {times(smallest['smaller'])} smaller, {share(smallest['kept_halves'][1])} kept "
-        "(shares on the half of dev that did not choose)"
+    timed = [(size, fastest["speedups"][most][size]) for size in sizes]
+    speeds = " and ".join(
+        f"{times(one['median'])}{'' if one['steady'] else ' (unsteady)'} at batch {size}" for size, one in timed
     )
+    return (
+        f"fastest {within}: {fastest['name']}, {speeds}, {_kept(fastest)}; "
+        f"smallest: {smallest['name']}, {times(smallest['smaller'])} smaller, {_kept(smallest)}"
+    )
+
+
+def _kept(row: dict) -> str:
+    """Of the score on both halves of dev, that first which did not choose the point."""
+    chose, other = row["kept_halves"]
+    return f"{share(other)} kept (on the half of dev that chose it {share(chose)})"
 
 
 def make_charts(data: dict) -> list[Chart]:

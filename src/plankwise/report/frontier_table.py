@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from plankwise.report.frontier import frontier_verdict
+from plankwise.report.speed import UNSTEADY
 from plankwise.report.text import share, times
 
 
@@ -29,7 +30,7 @@ def show_frontier_table(data: dict, console: Console) -> None:
         )
     console.print(shown)
     console.print(
-        f"* on the frontier; ~ unsteady; speed-ups over the predecessor in torch, threads: {most}; a score's standard error: "
+        f"* on the frontier; ~ {UNSTEADY}; speed-ups over the predecessor in torch, threads: {most}; a score's standard error: "
         f"{_error(data):.3f}",
         soft_wrap=True,
     )

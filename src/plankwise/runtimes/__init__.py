@@ -55,6 +55,13 @@ class Predictor(ABC):
             torch.cuda.synchronize(self.device)
 
 
+def chain_source() -> str:
+    """The lines of Python, with numpy as np alone, that run a model with early exits as a chain of graphs: `run_chain`."""
+    from plankwise.runtimes._chain import chain_source
+
+    return chain_source()
+
+
 def open_predictor(runtime: str, path: str, load: Load) -> Predictor:
     """The model at `path`, run by a runtime; an export is run by its own where the runtime asked for opens checkpoints.
 

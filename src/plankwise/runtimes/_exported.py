@@ -1,17 +1,22 @@
-"""What the runtimes of exported models share: threads as torch has them, tensors to arrays and back."""
+"""What the runtimes of exported models share: threads as torch has them, tensors to arrays and back, chains of graphs."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plankwise.errors import ConfigError
 from plankwise.models.exported import Exported, read_exported
 from plankwise.runtimes import Batch, Outputs, Predictor
+from plankwise.runtimes._chain import run_chain
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+
+    Graph = Callable[[dict[str, np.ndarray]], list[np.ndarray]]  # inputs by name to outputs in their order
 
 ZEROS = "token_type_ids"  # what a batch may leave out, since models take 0 for it
 
@@ -24,22 +29,29 @@ class ExportedPredictor(Predictor):
 
         self.folder, self.exported = folder, exported
         self.device = torch.device("cpu")
-        self.threads = torch.get_num_threads()
         self.start()
 
     @abstractmethod
-    def start(self) -> None:
-        """Opens the model's file for `self.threads` threads."""
+    def open_graph(self, file: Path) -> Graph:
+        """A graph of the model, on `self.threads` threads."""
 
-    @abstractmethod
+    def start(self) -> None:
+        """Opens all graphs for as many threads as torch has now."""
+        import torch
+
+        self.threads = torch.get_num_threads()
+        self.graphs = [self.open_graph(self.folder / name) for name in self.exported.graphs]
+
     def run(self, arrays: dict[str, Any]) -> list[Any]:
         """The outputs for a batch, as arrays in the export's order."""
+        if self.exported.exits is None:
+            return self.graphs[0](arrays)
+        return run_chain(self.graphs, arrays, self.exported.exits)
 
     def __call__(self, inputs: Batch, chosen: torch.Tensor | None = None) -> Outputs:
         import torch
 
         if torch.get_num_threads() != self.threads:
-            self.threads = torch.get_num_threads()
             self.start()
         arrays = {name: self._array(name, inputs) for name in self.exported.inputs}
         found = {name: torch.from_numpy(one) for name, one in zip(self.exported.outputs, self.run(arrays), strict=True)}

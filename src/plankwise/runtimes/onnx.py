@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from plankwise.errors import MissingExtraError
 from plankwise.runtimes import Load, Predictor
 from plankwise.runtimes._exported import ExportedPredictor, find_export
+
+if TYPE_CHECKING:
+    from plankwise.runtimes._exported import Graph
 
 TOLERANCE = 1e-4
 FORMAT = "onnx"
 
 
 class OnnxPredictor(ExportedPredictor):
-    """An ONNX graph; its threads sleep between two predictions."""
+    """ONNX graphs; their threads sleep between two predictions."""
 
-    def start(self) -> None:
+    def open_graph(self, file: Path) -> Graph:
         try:
             import onnxruntime
         except ImportError:
@@ -26,11 +30,8 @@ class OnnxPredictor(ExportedPredictor):
         options.log_severity_level = 3  # errors
         # Threads that wait for work in a loop take the CPU from whatever runs next: from torch, when both are timed in turn.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        file = self.folder / self.exported.files[0]
-        self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-
-    def run(self, arrays: dict[str, Any]) -> list[Any]:
-        return self._session.run(list(self.exported.outputs), arrays)
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        return lambda arrays: session.run(None, arrays)
 
 
 def open(path: str, load: Load) -> Predictor:

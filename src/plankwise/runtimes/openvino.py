@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from plankwise.errors import MissingExtraError
 from plankwise.runtimes import Load, Predictor
 from plankwise.runtimes._exported import ExportedPredictor, find_export
+
+if TYPE_CHECKING:
+    from plankwise.runtimes._exported import Graph
 
 TOLERANCE = 1e-4
 FORMAT = "openvino"
 
 
 class OpenvinoPredictor(ExportedPredictor):
-    """An OpenVINO model; what is not int8 is computed in float32, also where the CPU would offer bfloat16."""
+    """OpenVINO models; what is not int8 is computed in float32, also where the CPU would offer bfloat16."""
 
-    def start(self) -> None:
+    def open_graph(self, file: Path) -> Graph:
         try:
             import openvino
         except ImportError:
@@ -26,11 +30,8 @@ class OpenvinoPredictor(ExportedPredictor):
             "INFERENCE_NUM_THREADS": self.threads,
             "ENABLE_CPU_PINNING": False,  # torch runs on the same cores
         }
-        self._model = openvino.Core().compile_model(self.folder / self.exported.files[0], "CPU", settings)
-
-    def run(self, arrays: dict[str, Any]) -> list[Any]:
-        found = self._model(arrays)
-        return [found[name] for name in self.exported.outputs]
+        model = openvino.Core().compile_model(file, "CPU", settings)
+        return lambda arrays: list(model(arrays).to_tuple())
 
 
 def open(path: str, load: Load) -> Predictor:
