@@ -1,5 +1,6 @@
 """A collapsed successor made anew, as `from_pretrained` makes it: by its family's config if that describes it, else by its plan."""
 
+import copy
 import dataclasses
 import json
 from typing import Any
@@ -13,6 +14,7 @@ from plankwise.families import shortened
 from plankwise.models import planned
 from plankwise.models.hybrids import outermost_models
 from plankwise.models.quiet import quiet
+from plankwise.parts import configure
 
 # What rebuilding is there to set right, and what is for training alone.
 BY_PLACE = ("layer_idx", "layer_id", "layer_index", "layer_number", "training", "p", "drop_prob", "layerdrop")
@@ -31,8 +33,8 @@ def rebuild(successor: Any, plan: Plan, lengths: dict[str, int]) -> nn.Module:
     """
     config = shortened(successor, {path: plan.kept(path, length) for path, length in lengths.items()})
     state = successor.state_dict()
-    plain = _from_config(type(successor), config)
-    if describes(plain, successor):
+    plain = _find_plain(successor, plan, config)
+    if plain is not None:
         plain.load_state_dict(state)
         model = plain
     else:
@@ -42,6 +44,18 @@ def rebuild(successor: Any, plan: Plan, lengths: dict[str, int]) -> nn.Module:
     if getattr(successor, "generation_config", None) is not None:
         model.generation_config = successor.generation_config
     return model.eval()
+
+
+def _find_plain(successor: Any, plan: Plan, config: Any) -> Any:
+    """A model that the family makes and that is like the successor, by a config that the plan's part may have changed; or None."""
+    plain = _from_config(type(successor), config)
+    if describes(plain, successor):
+        return plain
+    own = copy.deepcopy(config)
+    if not configure(plan, own, plain):
+        return None
+    plain = _from_config(type(successor), own)
+    return plain if describes(plain, successor) else None
 
 
 def rebuild_inside(wrapper: nn.Module, plan: Plan, lengths: dict[str, int]) -> nn.Module:

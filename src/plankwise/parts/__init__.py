@@ -8,6 +8,13 @@ A file offers:
     start(model, slots, successors, *, init, seed, load)
                                      optional: gives the successors the weights that training starts from; the model is only read,
                                      `load(path)` gives another model of its class
+    choose(successor, donor, runs)   optional, before a successor is solved: fills it anew from the block that its weights are from,
+                                     for a part that keeps some of a block; each step of `runs()` runs the donor on a batch of texts
+                                     and gives its tokens' weights (B, T), or None. Gives, by the path of a map with fewer outputs
+                                     than the donor's, which of the donor's outputs its own are
+    configure(config, block, options)
+                                     optional: writes into a family's config what the successors have instead of `block`, and says
+                                     whether it could; then the result is a plain checkpoint
 
 `build` sees of the predecessor only what a span says, because a saved successor is built again where there is no predecessor:
 its structure follows from the options and the module that the family's own config would put in the slot. What it builds is
@@ -31,6 +38,7 @@ from plankwise.kinds import load_kind, no_such
 from plankwise.options import Options
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 
@@ -101,6 +109,24 @@ def rebuild_successors(plan: Plan, modules: dict[Slot, nn.Module], config: Any) 
     for part, slots in _by_part(plan):
         built.update(zip(slots, build_part(part, slots, modules, config), strict=True))
     return built
+
+
+def choose(
+    slot: Slot, successor: nn.Module, donor: nn.Module, runs: Callable[[], Iterator[torch.Tensor | None]]
+) -> dict[str, torch.Tensor]:
+    """Lets a successor's part choose by texts what it keeps of a donor; gives what the part's `choose` gives, or nothing."""
+    if slot.part == OWN or not hasattr(part := load_kind("parts", slot.part, key="plan.part"), "choose"):
+        return {}
+    return part.choose(successor, donor, runs)
+
+
+def configure(plan: Plan, config: Any, model: nn.Module) -> bool:
+    """Writes into the config of a shortened model what its blocks are by the plan; False if there are several parts, or none can."""
+    if any(slot.part == OWN for slot in plan.slots) or len(groups := _by_part(plan)) != 1:
+        return False
+    ((part, slots),) = groups
+    block = model.get_submodule(plan.after_collapse(slots[0].places[0]))
+    return hasattr(part, "configure") and part.configure(config, block, validate_part(slots[0].part, slots[0].options))
 
 
 def build_part(part: Any, slots: list[Slot], modules: dict[Slot, nn.Module], config: Any) -> list[nn.Module]:

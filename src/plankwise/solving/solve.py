@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from torch import nn
 from plankwise.core.plan import Plan
 from plankwise.errors import PlanError
 from plankwise.models.plans import assemble
+from plankwise.parts import choose
 from plankwise.solving.bench import Batches, Bench, Inputs, mask_name
 from plankwise.solving.effect import EndEffect
 from plankwise.solving.maps import Map, Reading, find_maps, reading
@@ -58,6 +59,7 @@ class Candidate:
     wanted: list[tuple[Map, ...]]  # the maps of the span's last block that they are to give the same as
     ridges: dict[str, Ridge] = field(default_factory=dict)
     strengths: dict[str, float] = field(default_factory=dict)  # of each ridge, as held-out rows chose it
+    outputs: dict[str, torch.Tensor] = field(default_factory=dict)  # of a narrower map, which of the wanted map's it has
 
     def ridge(self, one: Map) -> Ridge:
         if one.path not in self.ridges:
@@ -112,9 +114,9 @@ def solve(
     )
     untouched = True  # so far, all successors are the predecessor's own blocks
     for number, slot in enumerate(plan.slots):
-        candidates = _find_candidates(
-            bench, number, {start: some[number] for start, some in successors.items()}, sample
-        )
+        modules = {start: some[number] for start, some in successors.items()}
+        choosing = _Choosing(bench, number, batches, places[number], tokens)
+        candidates = _find_candidates(bench, number, modules, sample, choosing)
         # A block that is given what it was given in the predecessor misses nothing.
         untouched = untouched and len(slot.span) == 1 and _is_copy(candidates[0].module, bench.last(number))
         sums = 0 if untouched else _solve_slot(bench, number, candidates, batches, places[number], tokens)
@@ -155,7 +157,37 @@ def _refuse_shared(plan: Plan, successors: list[nn.Module]) -> None:
                 )
 
 
-def _find_candidates(bench: Bench, number: int, modules: dict[str, nn.Module], inputs: Inputs) -> list[Candidate]:
+@dataclass(frozen=True)
+class _Choosing:
+    """Lets parts choose, by the texts, what their successors keep of the predecessor's blocks."""
+
+    bench: Bench
+    number: int
+    batches: Batches
+    places: Places
+    tokens: int
+
+    def choose(self, start: str, successor: nn.Module) -> dict[str, torch.Tensor]:
+        """What a part's `choose` gives for the successor of the slot that has this start."""
+        bench, slot = self.bench, self.bench.slots[self.number]
+        donor: nn.Module = bench.last(self.number) if start == ALL else bench.place(self.number).block
+        mask = mask_name(bench.hybrid, slot.path)
+
+        def runs() -> Iterator[torch.Tensor | None]:
+            every = 0
+            for index, inputs in enumerate(self.batches()):
+                if index % every == 0 if every else True:
+                    given = bench.find_slot_given(self.number, inputs, index)
+                    every = every or _spacing(given.state.shape[-1], self.tokens)
+                    given.run(donor)
+                    yield self.places.weigh(inputs.get(mask))
+
+        return choose(slot, successor, donor, runs)
+
+
+def _find_candidates(
+    bench: Bench, number: int, modules: dict[str, nn.Module], inputs: Inputs, choosing: _Choosing
+) -> list[Candidate]:
     """What could take a slot; one alone if the span is one block, or the successor is not built like the span's last block."""
     slot, last = bench.slots[number], bench.last(number)
     given = bench.find_given(last, inputs)
@@ -168,8 +200,9 @@ def _find_candidates(bench: Bench, number: int, modules: dict[str, nn.Module], i
         if not wanted or not maps or not _end_alike(module, maps[-1][-1], last, wanted[-1][-1]):
             continue
         if start == ALL and maps == wanted:
-            found.append(Candidate(start, module, maps, wanted))
+            found.append(_compare(Candidate(start, module, maps, wanted, outputs=choosing.choose(start, module)), last))
         elif start == LAST and (len(slot.span) > 1 or not found):
+            choosing.choose(start, module)
             norm, other = maps[-1][-1].norm, wanted[-1][-1].norm
             if norm is not None and other is not None:
                 module.get_submodule(norm).load_state_dict(last.get_submodule(other).state_dict())
@@ -180,6 +213,21 @@ def _find_candidates(bench: Bench, number: int, modules: dict[str, nn.Module], i
             "in a linear map of one width; choose another plan.init, for example lower"
         )
     return found
+
+
+def _compare(candidate: Candidate, last: nn.Module) -> Candidate:
+    """The candidate with those of its maps alone whose outputs can be told to be the wanted map's, all or some."""
+    pairs = [
+        [
+            (one, other)
+            for one, other in zip(maps, wanted, strict=True)
+            if one.path in candidate.outputs
+            or one.matrix(candidate.module).shape[1] == other.matrix(last).shape[1]
+        ]
+        for maps, wanted in zip(candidate.groups, candidate.wanted, strict=True)
+    ]
+    groups = [tuple(one for one, _ in some) for some in pairs if some]
+    return replace(candidate, groups=groups, wanted=[tuple(other for _, other in some) for some in pairs if some])
 
 
 def _end_alike(module: nn.Module, ending: Map, last: nn.Module, wanted: Map) -> bool:
@@ -233,7 +281,8 @@ def _solve_slot(
                     places.weigh(inputs.get(mask)) if candidate.is_weighted(left) else Places().weigh(inputs.get(mask))
                 )
                 for one, other in pairs:
-                    rows = _rows(one, found[one.path], targets[other.path], weights)
+                    target = _narrowed(targets[other.path], candidate.outputs.get(one.path))
+                    rows = _rows(one, found[one.path], target, weights)
                     held_out = index // every % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
                     candidate.ridge(one).add(*rows, held_out=held_out)
         most = max(most, sum(ridge.nbytes for candidate in todo for ridge in candidate.ridges.values()))
@@ -244,6 +293,14 @@ def _solve_slot(
                 one.set_matrix(candidate.module, before + change.to(before.device))
                 candidate.strengths[one.path] = strength
     return most
+
+
+def _narrowed(target: Reading, outputs: torch.Tensor | None) -> Reading:
+    """Some outputs of a map that is added to nothing."""
+    if outputs is None:
+        return target
+    assert target.output is not None
+    return Reading(target.features, target.output[..., outputs])
 
 
 def _rows(one: Map, found: Reading, target: Reading, weights: torch.Tensor | None) -> tuple[torch.Tensor, ...]:

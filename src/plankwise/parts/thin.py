@@ -1,0 +1,183 @@
+"""Thin blocks: one block of the predecessor's own kind for each span, with fewer heads and fewer feed-forward channels.
+
+Heads and channels are really gone: the matrices are smaller. Where no texts are at hand, what is kept is chosen by weights alone.
+When successors are solved it is chosen by what units give on texts, and the maps behind them are solved for what is left (Kwon et
+al. 2022, arXiv:2204.09656, and ZipLM, arXiv:2302.04089, solve them the same way).
+
+A unit, be it a channel or a head, counts by the root of the mean square of what it adds to the sum that the map behind it gives,
+E‖W_u·f_u‖². Of a channel that is the norm of its row times the root of its second moment. Michel et al. 2019 (arXiv:1905.10650)
+weigh a head by the loss's gradient instead, which needs labels, and judges a model that is left as it is: here the maps behind are
+solved again, and what is hard to give otherwise is what is large.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, field_validator
+
+from plankwise.core.plan import Slot
+from plankwise.errors import ConfigError, PlanError
+from plankwise.parts import Load, PartOptions, Span, layers
+from plankwise.parts._units import Found, Units, find_units, keep_units, matrix, number_kept, weigh_units
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+REPLACES = "blocks"
+WIDTH_KEYS = ("intermediate_size", "hidden_dim", "n_inner", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim", "ffn_dim")
+# A config that has this entry makes a bias for each head outside of the blocks, and hands it to all of them (T5, MPNet).
+SHARED_BIAS = "relative_attention_num_buckets"
+
+
+class Options(PartOptions):
+    ffn: float = Field(0.5, gt=0, description="feed-forward channels kept: a share up to 1, a number above")
+    heads: float = Field(1.0, gt=0, description="attention heads kept: a share up to 1, a number above")
+
+    @field_validator("ffn", "heads")
+    @classmethod
+    def _whole_above_one(cls, value: float) -> float:
+        if value > 1 and value != int(value):
+            raise ConfigError(f"{value:g} is neither a share nor a number; give a share up to 1 or a whole number")
+        return value
+
+
+def build(spans: list[Span], options: Options) -> list[nn.Module]:
+    """One block a span, of the class of the one that stands first in it, with the first of its heads and channels.
+
+    Raises:
+        PlanError: the block's heads or channels are not found, or it has fewer than are to be kept.
+    """
+    return [_build(span, options) for span in spans]
+
+
+def _build(span: Span, options: Options) -> nn.Module:
+    import torch
+
+    block = copy.deepcopy(span.module)
+    device = next(block.parameters()).device
+    for units, count in _wanted(span, find_units(block), options):
+        keep_units(block, units, torch.arange(count, device=device))
+    return block
+
+
+def _wanted(span: Span, found: Found, options: Options) -> list[tuple[Units, int]]:
+    """What is thinned, and how many of each stay."""
+    chosen: list[tuple[Units, int]] = []
+    name = f"slot {span.slot} holds a {type(span.module).__name__}"
+    for key, reason in (("heads", found.no_heads), ("ffn", found.no_ffn)):
+        value = getattr(options, key)
+        if value == 1:
+            continue
+        if reason or (key == "heads" and hasattr(span.config, SHARED_BIAS)):
+            why = reason or "each head's bias for relative positions is made outside of the block, for all blocks alike"
+            raise PlanError(
+                f"plan.options.{key} is {value:g}, but {name}, whose {key} cannot be taken out: {why}; "
+                f"give {key} = 1.0, which keeps them all"
+            )
+        for units in found.heads if key == "heads" else [found.ffn]:
+            assert units is not None
+            count = number_kept(value, units.count)
+            if count > units.count:
+                raise PlanError(
+                    f"plan.options.{key} is {value:g}, but {name} with {units.count} of them in {units.owner or 'it'}; "
+                    f"give a share up to 1, or a number up to {units.count}"
+                )
+            chosen.append((units, count))
+    return chosen
+
+
+def start(
+    model: nn.Module, slots: list[Slot], successors: list[nn.Module], *, init: str, seed: int, load: Load
+) -> None:
+    """Fills the blocks with the weightiest heads and channels of blocks that start as `init` says; the model is only read.
+
+    Raises:
+        PlanError: `init` is neither a rule nor a checkpoint that fits.
+    """
+    whole: list[nn.Module] = [copy.deepcopy(model.get_submodule(slot.places[0])) for slot in slots]
+    layers.start(model, slots, whole, init=init, seed=seed, load=load)
+    for successor, block in zip(successors, whole, strict=True):
+        _fill(successor, block, {units.output: weigh_units(block, units) for units, _ in _thinned(block, successor)})
+
+
+def _units(block: nn.Module) -> list[Units]:
+    found = find_units(block)
+    return [*found.heads, *([found.ffn] if found.ffn is not None else [])]
+
+
+def _fill(successor: nn.Module, block: nn.Module, scores: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Gives a successor the best units of a block, which loses the others; gives the rows that maps keep, by path."""
+    rows: dict[str, torch.Tensor] = {}
+    for units, count in _thinned(block, successor):
+        rows |= keep_units(block, units, scores[units.output].topk(count).indices.sort().values)
+    given = block.state_dict()
+    for name, value in successor.state_dict().items():
+        if name in given:  # what only the first block of a chain has stays that block's
+            value.copy_(given[name])
+    return rows
+
+
+def _thinned(block: nn.Module, successor: nn.Module) -> list[tuple[Units, int]]:
+    """The units of a block of which its successor has fewer, and how many."""
+    pairs = [(units, len(matrix(successor, units.output)) // units.size) for units in _units(block)]
+    return [(units, count) for units, count in pairs if count < units.count]
+
+
+def choose(
+    successor: nn.Module, donor: nn.Module, runs: Callable[[], Iterator[torch.Tensor | None]]
+) -> dict[str, torch.Tensor]:
+    """Fills a successor with the units of its donor that give the most on texts."""
+    sums = {units.output: _Contribution(donor, units) for units, _ in _thinned(donor, successor)}
+    if not sums:
+        return {}
+    handles = [donor.get_submodule(path).register_forward_pre_hook(one.note) for path, one in sums.items()]
+    try:
+        for weights in runs():
+            for one in sums.values():
+                one.add(weights)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return _fill(successor, copy.deepcopy(donor), {path: one.scores() for path, one in sums.items()})
+
+
+class _Contribution:
+    """The second moments of what the units of one place give, unit by unit."""
+
+    def __init__(self, block: nn.Module, units: Units) -> None:
+        self.units = units
+        self.weight = matrix(block, units.output).unflatten(0, (units.count, units.size))  # (units, size, outputs)
+        self.moments = self.weight.new_zeros(units.count, units.size, units.size)
+        self.features: Any = None
+
+    def note(self, _: nn.Module, args: Any) -> None:
+        self.features = args[0].detach()
+
+    def add(self, weights: torch.Tensor | None) -> None:
+        """Takes in the latest run; weights (B, T) say how often a token counts."""
+        given = self.features
+        if weights is not None and weights.shape == given.shape[:-1]:
+            given = given * weights.sqrt()[..., None]
+        rows = given.flatten(0, -2).unflatten(1, (self.units.count, self.units.size)).transpose(0, 1)
+        self.moments += rows.transpose(1, 2) @ rows
+
+    def scores(self) -> torch.Tensor:
+        """The square of what each unit adds, over all tokens."""
+        return ((self.moments @ self.weight) * self.weight).sum((1, 2))
+
+
+def configure(config: Any, block: nn.Module, options: Options) -> bool:
+    """Writes into a family's config how wide thinner feed-forward networks are; False if the config has no entry for it."""
+    units = find_units(block).ffn
+    if units is None or options.heads != 1:
+        return False
+    wide = units.count
+    # None is GPT-2's way to say four times the states' width.
+    keys = [key for key in WIDTH_KEYS if getattr(config, key, 0) in (wide, None)]
+    for key in keys:
+        setattr(config, key, number_kept(options.ffn, wide))
+    return bool(keys)
