@@ -32,6 +32,7 @@ SAMPLES = 16  # texts that modules are tried out on
 SAMPLE = -1  # the number of their batch
 HELD_OUT_EVERY = 8  # one batch in so many chooses the ridge's strength
 ROWS = 20  # tokens that a map is solved on for each of its features: narrow maps need fewer batches than wide ones
+CHOOSING = 500  # features whose tokens are as many as parts choose by what they keep
 Build = Callable[[str], list[nn.Module]]  # the successors of a plan, by the start of their weights
 
 
@@ -59,7 +60,9 @@ class Candidate:
     wanted: list[tuple[Map, ...]]  # the maps of the span's last block that they are to give the same as
     ridges: dict[str, Ridge] = field(default_factory=dict)
     strengths: dict[str, float] = field(default_factory=dict)  # of each ridge, as held-out rows chose it
-    outputs: dict[str, torch.Tensor] = field(default_factory=dict)  # of a narrower map, which of the wanted map's it has
+    outputs: dict[str, torch.Tensor] = field(
+        default_factory=dict
+    )  # of a narrower map, which of the wanted map's it has
 
     def ridge(self, one: Map) -> Ridge:
         if one.path not in self.ridges:
@@ -174,12 +177,9 @@ class _Choosing:
         mask = mask_name(bench.hybrid, slot.path)
 
         def runs() -> Iterator[torch.Tensor | None]:
-            every = 0
             for index, inputs in enumerate(self.batches()):
-                if index % every == 0 if every else True:
-                    given = bench.find_slot_given(self.number, inputs, index)
-                    every = every or _spacing(given.state.shape[-1], self.tokens)
-                    given.run(donor)
+                if index % _spacing(CHOOSING, self.tokens) == 0:
+                    bench.find_slot_given(self.number, inputs, index).run(donor)
                     yield self.places.weigh(inputs.get(mask))
 
         return choose(slot, successor, donor, runs)
@@ -221,8 +221,7 @@ def _compare(candidate: Candidate, last: nn.Module) -> Candidate:
         [
             (one, other)
             for one, other in zip(maps, wanted, strict=True)
-            if one.path in candidate.outputs
-            or one.matrix(candidate.module).shape[1] == other.matrix(last).shape[1]
+            if one.path in candidate.outputs or one.matrix(candidate.module).shape[1] == other.matrix(last).shape[1]
         ]
         for maps, wanted in zip(candidate.groups, candidate.wanted, strict=True)
     ]
