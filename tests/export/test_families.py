@@ -6,8 +6,12 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 
 import plankwise
 from exports import FAMILIES, SMALL, make
+from plankwise.core.chain import find_chains
+from plankwise.core.plan import even_plan
 from plankwise.export import export_model
 from plankwise.models.planned_config import PlannedConfig
+from plankwise.models.plans import assemble, build_successors, take_out
+from plankwise.models.saving import save
 from plankwise.runtimes import open_predictor
 
 
@@ -24,11 +28,21 @@ def planned(tmp_path, tokenizer):
     return plankwise.load(tmp_path / "planned")
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, "planned"])
+def thin(tmp_path):
+    """A successor whose blocks have one head and half the channels, as it is loaded from its folder."""
+    model = make("bert")
+    plan = even_plan(find_chains(model), 2, "thin", {"ffn": 0.5, "heads": 0.5})
+    successor = take_out(assemble(model, plan, build_successors(model, plan, init="lower", seed=0)))
+    save(successor, tmp_path / "thin")
+    return plankwise.load(tmp_path / "thin")
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "planned", "thin"])
 def test_a_family_agrees_with_torch_in_every_runtime(name, models, batches, tmp_path):
     tokenizer = models.tokenizer
-    model = (planned(tmp_path, tokenizer) if name == "planned" else make(name)).eval()
-    assert isinstance(model.config, PlannedConfig) == (name == "planned")
+    made = {"planned": lambda: planned(tmp_path, tokenizer), "thin": lambda: thin(tmp_path)}
+    model = made.get(name, lambda: make(name))().eval()
+    assert isinstance(model.config, PlannedConfig) == (name in made)
     for format in ("onnx", "openvino"):
         folder = export_model(model, tokenizer, tmp_path / format, format=format)
         predictor = open_predictor(format, str(folder), None)

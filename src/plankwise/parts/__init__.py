@@ -8,10 +8,12 @@ A file offers:
     start(model, slots, successors, *, init, seed, load)
                                      optional: gives the successors the weights that training starts from; the model is only read,
                                      `load(path)` gives another model of its class
-    choose(successor, donor, runs)   optional, before a successor is solved: fills it anew from the block that its weights are from,
+    choose(successor, donor, runs, importance)
+                                     optional, before a successor is solved: fills it anew from the block that its weights are from,
                                      for a part that keeps some of a block; each step of `runs()` runs the donor on a batch of texts
-                                     and gives its tokens' weights (B, T), or None. Gives, by the path of a map with fewer outputs
-                                     than the donor's, which of the donor's outputs its own are
+                                     and gives its tokens' weights (B, T), or None; `importance(counts)` gives for each map of the
+                                     donor, by path, how much the answers depend on each of so many equal shares of what it reads.
+                                     Gives, by the path of a map with fewer outputs than the donor's, which of the donor's it has
     configure(config, block, options)
                                      optional: writes into a family's config what the successors have instead of `block`, and says
                                      whether it could; then the result is a plain checkpoint
@@ -83,6 +85,8 @@ class Span:
 
 
 Load: TypeAlias = "Callable[[str], nn.Module]"
+Runs: TypeAlias = "Callable[[], Iterator[torch.Tensor | None]]"
+Importance: TypeAlias = "Callable[[dict[str, int]], dict[str, torch.Tensor]]"
 
 
 def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int, load: Load) -> list[nn.Module]:
@@ -112,16 +116,16 @@ def rebuild_successors(plan: Plan, modules: dict[Slot, nn.Module], config: Any) 
 
 
 def choose(
-    slot: Slot, successor: nn.Module, donor: nn.Module, runs: Callable[[], Iterator[torch.Tensor | None]]
+    slot: Slot, successor: nn.Module, donor: nn.Module, runs: Runs, importance: Importance
 ) -> dict[str, torch.Tensor]:
     """Lets a successor's part choose by texts what it keeps of a donor; gives what the part's `choose` gives, or nothing."""
     if slot.part == OWN or not hasattr(part := load_kind("parts", slot.part, key="plan.part"), "choose"):
         return {}
-    return part.choose(successor, donor, runs)
+    return part.choose(successor, donor, runs, importance)
 
 
 def configure(plan: Plan, config: Any, model: nn.Module) -> bool:
-    """Writes into the config of a shortened model what its blocks are by the plan; False if there are several parts, or none can."""
+    """Writes into the config of a shortened model what its blocks are by the plan; False if no one part can."""
     if any(slot.part == OWN for slot in plan.slots) or len(groups := _by_part(plan)) != 1:
         return False
     ((part, slots),) = groups

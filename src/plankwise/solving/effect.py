@@ -66,3 +66,10 @@ def find_answer(output: Any) -> tuple[torch.Tensor, bool]:
         return logits, logits.shape[-1] > 1
     values = output.values() if hasattr(output, "values") else output
     return next(value for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()), False
+
+
+def sum_signed(output: Any) -> torch.Tensor:
+    """A model's answers, each times 1 or -1 by chance, in one sum: its gradient says what all of them depend on, without labels."""
+    answer, _ = find_answer(output)
+    signs = torch.randint(0, 2, answer.shape, generator=torch.Generator().manual_seed(0)).to(answer) * 2 - 1
+    return (answer * signs).sum()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,8 +20,8 @@ from torch import nn
 from plankwise.core.plan import Plan
 from plankwise.errors import PlanError
 from plankwise.models.plans import assemble
-from plankwise.parts import choose
 from plankwise.solving.bench import Batches, Bench, Inputs, mask_name
+from plankwise.solving.choosing import Choosing
 from plankwise.solving.effect import EndEffect
 from plankwise.solving.maps import Map, Reading, find_maps, reading
 from plankwise.solving.ridge import Ridge
@@ -31,8 +31,8 @@ ALL, LAST = "upper", "lower"  # the candidates, by the start of their weights
 SAMPLES = 16  # texts that modules are tried out on
 SAMPLE = -1  # the number of their batch
 HELD_OUT_EVERY = 8  # one batch in so many chooses the ridge's strength
+CHOOSING = 10_000  # tokens that parts choose by what they keep
 ROWS = 20  # tokens that a map is solved on for each of its features: narrow maps need fewer batches than wide ones
-CHOOSING = 500  # features whose tokens are as many as parts choose by what they keep
 Build = Callable[[str], list[nn.Module]]  # the successors of a plan, by the start of their weights
 
 
@@ -118,7 +118,7 @@ def solve(
     untouched = True  # so far, all successors are the predecessor's own blocks
     for number, slot in enumerate(plan.slots):
         modules = {start: some[number] for start, some in successors.items()}
-        choosing = _Choosing(bench, number, batches, places[number], tokens)
+        choosing = Choosing(bench, number, batches, places[number], max(1, tokens // CHOOSING))
         candidates = _find_candidates(bench, number, modules, sample, choosing)
         # A block that is given what it was given in the predecessor misses nothing.
         untouched = untouched and len(slot.span) == 1 and _is_copy(candidates[0].module, bench.last(number))
@@ -160,33 +160,8 @@ def _refuse_shared(plan: Plan, successors: list[nn.Module]) -> None:
                 )
 
 
-@dataclass(frozen=True)
-class _Choosing:
-    """Lets parts choose, by the texts, what their successors keep of the predecessor's blocks."""
-
-    bench: Bench
-    number: int
-    batches: Batches
-    places: Places
-    tokens: int
-
-    def choose(self, start: str, successor: nn.Module) -> dict[str, torch.Tensor]:
-        """What a part's `choose` gives for the successor of the slot that has this start."""
-        bench, slot = self.bench, self.bench.slots[self.number]
-        donor: nn.Module = bench.last(self.number) if start == ALL else bench.place(self.number).block
-        mask = mask_name(bench.hybrid, slot.path)
-
-        def runs() -> Iterator[torch.Tensor | None]:
-            for index, inputs in enumerate(self.batches()):
-                if index % _spacing(CHOOSING, self.tokens) == 0:
-                    bench.find_slot_given(self.number, inputs, index).run(donor)
-                    yield self.places.weigh(inputs.get(mask))
-
-        return choose(slot, successor, donor, runs)
-
-
 def _find_candidates(
-    bench: Bench, number: int, modules: dict[str, nn.Module], inputs: Inputs, choosing: _Choosing
+    bench: Bench, number: int, modules: dict[str, nn.Module], inputs: Inputs, choosing: Choosing
 ) -> list[Candidate]:
     """What could take a slot; one alone if the span is one block, or the successor is not built like the span's last block."""
     slot, last = bench.slots[number], bench.last(number)
@@ -200,9 +175,13 @@ def _find_candidates(
         if not wanted or not maps or not _end_alike(module, maps[-1][-1], last, wanted[-1][-1]):
             continue
         if start == ALL and maps == wanted:
-            found.append(_compare(Candidate(start, module, maps, wanted, outputs=choosing.choose(start, module)), last))
+            found.append(
+                _compare(
+                    Candidate(start, module, maps, wanted, outputs=choosing.choose(module, upper=start == ALL)), last
+                )
+            )
         elif start == LAST and (len(slot.span) > 1 or not found):
-            choosing.choose(start, module)
+            choosing.choose(module, upper=start == ALL)
             norm, other = maps[-1][-1].norm, wanted[-1][-1].norm
             if norm is not None and other is not None:
                 module.get_submodule(norm).load_state_dict(last.get_submodule(other).state_dict())

@@ -15,7 +15,7 @@ from torch import nn
 
 from plankwise.core.slot import state_of
 from plankwise.solving.bench import Bench, Inputs, mask_name
-from plankwise.solving.effect import find_answer
+from plankwise.solving.effect import sum_signed
 
 MOST = 30.0  # how often a token counts
 
@@ -86,10 +86,9 @@ def _gradients(bench: Bench, inputs: Inputs) -> list[torch.Tensor | None]:
         handle = bench.hybrid.get_submodule(slot.places[-1]).register_forward_hook(note(number))
         try:
             with torch.enable_grad(), bench.hybrid.masked(False):
-                answer, _ = find_answer(bench.hybrid(**inputs))
-                signs = torch.randint(0, 2, answer.shape, generator=torch.Generator().manual_seed(0)).to(answer) * 2 - 1
+                answer = sum_signed(bench.hybrid(**inputs))
                 if answer.requires_grad:
-                    (gradient,) = torch.autograd.grad((answer * signs).sum(), states[number], allow_unused=True)
+                    (gradient,) = torch.autograd.grad(answer, states[number], allow_unused=True)
                 else:  # the answer is not made of what the slot gives
                     gradient = None
         finally:
