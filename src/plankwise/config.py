@@ -96,8 +96,24 @@ class FitOptions(Options):
     report_to: list[Tracker] = Field([], description="trackers, as in transformers: tensorboard, mlflow, wandb, …")
 
 
+class QuantisingOptions(Options):
+    share: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="of the training steps, the last ones, in which the successor computes as its export to int8 will; 0 for none",
+    )
+    learning_rate: float | None = Field(
+        None, gt=0, description="peak learning rate in those steps; a fifth of training.learning_rate if absent"
+    )
+    safe_range: Literal["auto"] | bool = Field(
+        "auto", description="7 bits for weights, as `plankwise export --safe-range` has them; auto: what this CPU needs"
+    )
+
+
 class TrainingOptions(FitOptions):
     max_length: int = Field(128, ge=4, description="tokens per example; the rest is cut off, and counted")
+    quantising: QuantisingOptions = Field(QuantisingOptions(), description="training for int8, after the method")
 
 
 class PredecessorOptions(Options):
@@ -213,6 +229,17 @@ class RunConfig(Options):
             raise ConfigError(
                 f"plan.solving.head is 'labels', but method.name is {self.method.name!r}, in which the predecessor's blocks "
                 "answer through the same head; choose method.name = 'solve' or 'kd', or leave it at 'kept'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _method_can_be_quantised(self) -> Self:
+        share = self.training.quantising.share
+        why_not = getattr(load_kind("methods", self.method.name, key="method.name"), "NOT_QUANTISED", None)
+        if share and why_not:
+            raise ConfigError(
+                f"training.quantising.share is {share:g}, but method.name is {self.method.name!r}, and {why_not}; "
+                "set the share to 0, or choose another method"
             )
         return self
 

@@ -108,6 +108,13 @@ def test_a_model_that_answers_one_class_is_called_that_and_its_share_is_marked(r
     assert "keeps 98.5%" not in card
 
 
+def test_steps_for_int8_are_told(records):
+    record = records.plain()
+    assert "int8" not in make_card(record)
+    record["stages"]["quantising"] = {**record["stages"]["replacing"], "steps": 45}
+    assert "In the last 45 of the steps it was trained for int8" in make_card(record)
+
+
 def test_the_limits_say_that_dev_chose_and_what_a_half_says_that_did_not(records):
     record = records.plain()
     assert "half of dev" not in make_card(record)

@@ -7,6 +7,7 @@ A file offers:
     compress(job, options)      trains in any number of stages, each with its share of the budget: an Outcome
     reads_logits(options)       optional: whether the predecessor's logits are kept for every training example
     KEEPS_HEAD                  optional: True if spans and successors share the head while it trains, which cannot change then
+    NOT_QUANTISED               optional: why its successor cannot be trained for int8 afterwards, as part of a sentence
 
 See `training/job.py` for what a method is given.
 """

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from plankwise.training.job import Job, Outcome
     from plankwise.training.stage import Stage
 
+NOT_QUANTISED = "a model with early exits cannot be exported to int8"
 MOST_KEPT_OUT = 1000  # training examples that choose heads and patience: more of them say little more
 MOST_SOLVED = 2000  # others that heads are solved on
 

@@ -16,6 +16,8 @@ from plankwise.options import Options as SectionOptions
 if TYPE_CHECKING:
     from plankwise.training.job import Job, Outcome
 
+NOT_QUANTISED = "it trains nothing"
+
 
 class Options(SectionOptions):
     name: Literal["solve"] = Field("solve", description="this method")

@@ -122,6 +122,10 @@ def _how(record: dict) -> str:
             f"{blocks} modules of the predecessor were replaced by {len(slots)} successors (method: {as_markdown(method)}), "
             f"{steps} with seed {record.get('seed')}."
         )
+    if rounded := (record.get("stages") or {}).get("quantising"):
+        lines.append(
+            f"In the last {rounded['steps']:,} of the steps it was trained for int8, in which it can be exported."
+        )
     if trimmed := vocabulary_remark(record.get("successor") or {}):
         lines.append(f"{trimmed[0].upper()}{trimmed[1:]}: use the tokenizer in this folder, not the predecessor's.")
     if left := exits_remark(record.get("successor") or record["model"]):

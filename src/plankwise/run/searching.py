@@ -144,6 +144,8 @@ class Search:
         data["plan"].update(
             {"init": init} | ({} if spans is None else {"spans": spans, "successors": None, "cut": "even"})
         )
+        if steps is None or steps < 2:  # none to share with training for int8
+            data["training"]["quantising"]["share"] = 0.0
         if rate is not None:
             data["training"].update(learning_rate=rate, max_steps=steps, evaluate_every=max(1, (steps or 1) // 3))
         return validate_config(without_none(data))

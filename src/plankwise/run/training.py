@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from torch import nn
 
-from plankwise.config import RunConfig
+from plankwise.config import QuantisingOptions, RunConfig
 from plankwise.core.plan import Plan
 from plankwise.families import head_of
 from plankwise.kinds import load_kind
 from plankwise.report.remarks import guard_remarks
 from plankwise.run.inputs import Predecessor, Run
+from plankwise.run.quantising import divide, quantise
 from plankwise.runtimes.torch import TorchPredictor
 from plankwise.training.job import Job, Outcome
 from plankwise.training.stage import StageResult, trained_alone
@@ -67,13 +68,21 @@ def train_whole(run: Run, model: nn.Module, name: str, *, new_head: bool) -> dic
 
 
 def train(run: Run, plan: Plan, predecessor: nn.Module) -> Outcome:
-    """Trains by the method of the run's config; the predecessor is given away."""
-    method = run.config.method
-    return load_kind("methods", method.name, key="method.name").compress(_make_job(run, plan, predecessor), method)
+    """Trains by the method of the run's config, then for int8 if that is asked for; the predecessor is given away."""
+    method, quantising = run.config.method, run.config.training.quantising
+    compress = load_kind("methods", method.name, key="method.name").compress
+    if not quantising.share:
+        return compress(_make_job(run, plan, predecessor), method)
+    before, last = divide(run)
+    outcome = compress(_make_job(before, plan, predecessor), method)
+    return quantise(outcome, last, safe_range=None if quantising.safe_range == "auto" else quantising.safe_range)
 
 
 def train_truncated(run: Run, plan: Plan, predecessor: nn.Module, outcome: Outcome) -> Outcome:
-    """The truncated model, trained for as many steps as the successor, or not at all; the predecessor is given away."""
+    """The truncated model, trained for as many steps as the successor, or not at all; the predecessor is given away.
+
+    None of the steps is for int8: what others would be trained for instead is the model in float32.
+    """
     if outcome.steps:
         return train(_with_truncation(run), plan, predecessor)
     job = _make_job(_with_truncation(run), plan, predecessor)
@@ -107,7 +116,8 @@ def _with_truncation(run: Run) -> Run:
     """The same run for the truncated model, whose method is truncation."""
     config = run.config
     module = load_kind("methods", TRUNCATION, key="method.name")
-    training = config.training.model_copy(update=module.defaults({})["training"])
+    changes = {**module.defaults({})["training"], "quantising": QuantisingOptions()}
+    training = config.training.model_copy(update=changes)
     plan = config.plan.model_copy(update={"init": config.plan.start})
     return replace(
         run, config=config.model_copy(update={"method": module.Options(), "training": training, "plan": plan})
