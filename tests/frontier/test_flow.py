@@ -5,7 +5,7 @@ import json
 import pytest
 
 QUICK = ("--no-static", "--predictions", "2")
-EXITS = "--exits"  # which the others leave out: they take long to make
+EXITS, THIN = "--exits", "--thin"  # which most tests leave out: they take long to make
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def draw(command, recipe, quick, tmp_path):
 
     def run(*more, depths="2,1", formats=""):
         arguments = ("--depths", depths, "--formats", formats, "--folder", tmp_path / "f", *QUICK)
-        arguments = arguments if EXITS in more else (*arguments, "--no-exits")
+        arguments += tuple(f"--no-{one[2:]}" for one in (EXITS, THIN) if one not in more)
         return command("frontier", recipe, *quick, *(one for one in more if "=" in str(one)), *arguments,
                        *(one for one in more if "=" not in str(one)))  # fmt: skip
 
@@ -62,6 +62,16 @@ def test_a_frontier_has_every_point_with_score_size_and_speed_and_makes_none_twi
     assert again.code == 0
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / "f").rglob("*.safetensors")} == before
     assert json.loads((tmp_path / "f" / "table.json").read_text()) == table
+
+
+def test_all_blocks_and_those_of_the_deepest_successor_are_thinned(draw, tmp_path):
+    result = draw(THIN, depths="2", formats="onnx")
+    assert result.code == 0, result.err
+    rows = {row["name"]: row for row in json.loads((tmp_path / "f" / "table.json").read_text())["rows"]}
+    sizes = {name: rows[f"{name}-onnx-fp32"]["size_mb"] for name in ("predecessor", "4-layers-thin", "2-layers-thin")}
+    assert sizes["predecessor"] > sizes["4-layers-thin"] > sizes["2-layers-thin"]
+    config = json.loads((tmp_path / "f" / "models" / "4-layers-thin" / "model" / "config.json").read_text())
+    assert config["model_type"] == "plankwise"
 
 
 def test_another_depth_adds_points_and_leaves_those_that_are_there(draw, tmp_path):

@@ -2,9 +2,10 @@
 
 Example: plankwise frontier recipes/reviews.toml --within 1% --budget 20min
 
-Points are the predecessor, successors of several depths, and both with early exits, by torch, ONNX Runtime and OpenVINO in fp32 and
-int8, with the whole vocabulary and with what the task needs; and what you would pick instead: truncation with distillation, static
-embeddings, TF-IDF, and any small encoder (--encoder). A frontier that was stopped goes on when the same command is given again.
+Points are the predecessor, successors of several depths, thin ones, and some with early exits, by torch, ONNX Runtime and OpenVINO
+in fp32 and int8, with the whole vocabulary and with what the task needs; and what you would pick instead: truncation with
+distillation, static embeddings, TF-IDF, and any small encoder (--encoder). A frontier that was stopped goes on when the same
+command is given again.
 """
 
 from pathlib import Path
@@ -35,6 +36,9 @@ def command(
     trim: Annotated[
         bool,
         typer.Option("--trim/--no-trim", help="int8 also with a trimmed vocabulary: plan.vocabulary, or the task's"),
+    ] = True,
+    thin: Annotated[
+        bool, typer.Option("--thin/--no-thin", help="successors with a quarter of the channels and half of the heads")
     ] = True,
     exits: Annotated[
         bool, typer.Option("--exits/--no-exits", help="models that texts leave early, as the method exits makes them")
@@ -72,7 +76,7 @@ def command(
 
     console = open_console()
     names = tuple(name.strip() for name in formats.split(",") if name.strip())
-    request = Request(chosen, names, tuple(encoder or ()), static, trim, exits, tolerance, seconds, predictions)
+    request = Request(chosen, names, tuple(encoder or ()), static, trim, thin, exits, tolerance, seconds, predictions)
     found = draw_frontier(data, request, place, console)
     with logged(console, place):
         show_frontier_table(found, console)

@@ -47,6 +47,7 @@ class Request:
     encoders: tuple[str, ...] = ()  # folders or hub names of small pretrained models
     static: bool = True
     trimmed: bool = True
+    thin: bool = True  # successors with fewer channels and heads
     exits: bool = True  # models that texts leave early
     tolerance: float = 0.01
     budget: float | None = None  # seconds, after which no further model is begun
@@ -111,7 +112,9 @@ def _claim(folder: Path, base: RunConfig) -> None:
 def _make_models(ready: ReadyPredecessor, base: RunConfig, request: Request, context: Context) -> list[Made]:
     """The predecessor, and every other model that can be made within the budget."""
     depths = find_depths(ready, request.depths)
-    entries = list_entries(ready, base, depths, request.encoders, static=request.static, exits=request.exits)
+    entries = list_entries(
+        ready, base, depths, request.encoders, static=request.static, thin=request.thin, exits=request.exits
+    )
     seconds = sum(stage.seconds for stage in ready.stages.values()) if ready.stages else None
     made = [Made(Entry(PREDECESSOR, PREDECESSOR, lambda folder: None), Path(ready.path), seconds)]
     started = time.monotonic()

@@ -29,6 +29,8 @@ from plankwise.training.job import Outcome
 MODEL, MADE = "model", "made.json"  # in a model's folder: its weights, and what making it took
 PREDECESSOR, SUCCESSOR, INSTEAD = "predecessor", "successor", "instead"  # kinds of model
 EXITS = "exits"  # the method, and the end of its models' names
+THIN = "thin"  # the part, and the end of its models' names
+THIN_OPTIONS = {"ffn": 0.25, "heads": 0.5}  # a third of a block's multiply-adds
 FEWEST_BLOCKS = 3  # of fewer no text can leave any early
 SHARES = (2, 3, 4, 6)  # of the predecessor's blocks one in so many is left, where nothing is said
 
@@ -74,13 +76,14 @@ def list_entries(
     encoders: Sequence[str],
     *,
     static: bool,
+    thin: bool,
     exits: bool,
 ) -> list[Entry]:
     """All models but the predecessor, in the order in which they are made: what a user has most use for comes first."""
 
-    def successor(depth: int) -> Entry:
-        plan = {"successors": depth, "cut": "late", "spans": None, "slots": None}
-        return Entry(_layers(depth), SUCCESSOR, lambda folder: _train(predecessor, _changed(base, plan=plan), folder))
+    def successor(depth: int, name: str = "", **more: Any) -> Entry:
+        config = _changed(base, plan={"successors": depth, "cut": "late", "spans": None, "slots": None, **more})
+        return Entry(_layers(depth) + name, SUCCESSOR, lambda folder: _train(predecessor, config, folder))
 
     def distilled(depth: int) -> Entry:
         # Copies want even spans: see EXPERIMENTS.md, "Late spans".
@@ -97,6 +100,12 @@ def list_entries(
                 Entry("static", INSTEAD, lambda folder: _fit_static(predecessor, folder), text_models.StaticPredictor)
             )
         found[1:1] = [*texts, distilled(depths[0])]
+    if thin and base.plan.part != THIN:
+        # All blocks, thinner, are as much work as a third of them: width is the other way to the same speed.
+        found += [
+            successor(depth, f"-{THIN}", part=THIN, options=THIN_OPTIONS)
+            for depth in (min(_lengths(predecessor)), *depths[:1])
+        ]
     if exits:
         found += _leaving(predecessor, base, depths)
     return [*found, *(_tuned(predecessor, base, path) for path in encoders)]
