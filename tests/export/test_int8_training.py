@@ -1,11 +1,11 @@
 """What training for int8 computes is what an int8 export computes: the same weights, and answers alike to float precision."""
 
-import numpy as np
 import onnx
 import pytest
 import torch
 from onnx import numpy_helper
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from plankwise.export import export_model
 from plankwise.runtimes import open_predictor
@@ -46,23 +46,24 @@ def test_a_model_in_training_answers_as_its_export_does(name, safe_range, models
 
 
 @RANGES
-def test_a_rounded_weight_is_the_exports_own(safe_range, models, tmp_path):
-    model = models.labels
+@pytest.mark.parametrize("name", ["labels", "gpt2"])
+def test_a_rounded_weight_is_the_exports_own(name, safe_range, models, gpt2, tmp_path):
+    model = gpt2 if name == "gpt2" else models.labels
     folder = export_model(model, models.tokenizer, tmp_path / "out", precision="int8", safe_range=safe_range)
     values = {one.name: numpy_helper.to_array(one) for one in onnx.load(folder / "model.onnx").graph.initializer}
     matrices = [
-        torch.from_numpy(integers * values[name.removesuffix("_quantized") + "_scale"]).float().T
+        torch.from_numpy(integers * values[name.removesuffix("_quantized") + "_scale"]).float()
         for name, integers in values.items()
         if name.endswith("_quantized")
     ]
-    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    assert len(matrices) == len(layers)
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear | Conv1D)]
+    assert len(layers) > 8
     for layer in layers:
-        rounded = round_channels(layer.weight.detach(), SAFE_RANGE if safe_range else WHOLE_RANGE)
-        alike = [one for one in matrices if one.shape == rounded.shape and torch.allclose(one, rounded, rtol=1e-6)]
-        assert len(alike) == 1
+        weight = layer.weight.detach() if isinstance(layer, Conv1D) else layer.weight.detach().T
+        rounded = round_channels(weight, SAFE_RANGE if safe_range else WHOLE_RANGE, axis=1)
+        assert any(one.shape == rounded.shape and torch.allclose(one, rounded, rtol=1e-6) for one in matrices)
     for path, table in model.named_modules():
         if isinstance(table, nn.Embedding):
-            name = f"model.{path}.weight_row"
-            rows = torch.from_numpy(values[f"{name}s"] * values[f"{name}_scales"].astype(np.float32))
-            assert torch.allclose(rows, round_channels(table.weight.detach(), WHOLE_RANGE), rtol=1e-6)
+            rows, scales = (values[f"model.{path}.weight_{what}"] for what in ("rows", "row_scales"))
+            rounded = round_channels(table.weight.detach(), WHOLE_RANGE)
+            assert torch.allclose(torch.from_numpy(rows * scales), rounded, rtol=1e-6)

@@ -1,7 +1,6 @@
 """Solving on a toy where it is exact, and what holds of any model: one block, the order of texts, the seed, memory."""
 
 import random
-from collections import Counter
 
 import pytest
 import torch
@@ -13,7 +12,6 @@ from plankwise.core.plan import Plan, Slot, even_plan, listed_plan
 from plankwise.errors import PlanError
 from plankwise.models.plans import build_successors
 from plankwise.solving.bench import Bench
-from plankwise.solving.ridge import Ridge
 from plankwise.solving.solve import _count_tokens, solve
 
 
@@ -163,18 +161,6 @@ def test_four_times_the_texts_keep_no_more_bytes_in_memory(bert, toys, solved):
     # A pass ends with another batch of them, in which other tokens are padding.
     assert all(other <= 1.01 * one for one, other in zip(*peaks, strict=True))
     assert on_disk[1] > 3 * on_disk[0]  # what grows with the texts is on disk
-
-
-def test_narrow_maps_are_solved_on_fewer_batches(bert, toys, solved, monkeypatch):
-    added = Counter()
-    add = Ridge.add
-    monkeypatch.setattr(Ridge, "add", lambda self, rows, *args, **kwargs: (
-        added.update({rows.shape[1]: 1}), add(self, rows, *args, **kwargs))[1])  # fmt: skip
-    monkeypatch.setattr("plankwise.solving.solve.ROWS", 4)
-    batches = toys.make_tokens(18)  # 8 texts each of 4 to 10 tokens: about 900 tokens, 66 to 100 for 16 features
-    solved(bert, batches)
-    assert added[32] == 2 * 2 * 16  # the last map of two candidates in two slots: all batches
-    assert 0 < added[16] < 2 * 5 * 16 / 4  # five narrow maps of one candidate in two slots
 
 
 def test_the_tokens_of_texts_without_a_mask_are_counted_by_their_states(toys, solved, tmp_path):

@@ -32,7 +32,6 @@ SAMPLES = 16  # texts that modules are tried out on
 SAMPLE = -1  # the number of their batch
 HELD_OUT_EVERY = 8  # one batch in so many chooses the ridge's strength
 CHOOSING = 10_000  # tokens that parts choose by what they keep
-ROWS = 20  # tokens that a map is solved on for each of its features: narrow maps need fewer batches than wide ones
 Build = Callable[[str], list[nn.Module]]  # the successors of a plan, by the start of their weights
 
 
@@ -69,10 +68,6 @@ class Candidate:
             bias, shape = one.has_bias(self.module), one.matrix(self.module).shape
             self.ridges[one.path] = Ridge(shape[0] - bias, shape[1], bias=bias)
         return self.ridges[one.path]
-
-    def num_features(self, left: int) -> int:
-        """Of the widest map in the group that has so many behind it."""
-        return max(one.matrix(self.module).shape[0] for one in self.groups[-1 - left])
 
     def is_weighted(self, left: int) -> bool:
         """Whether tokens count by their place in the group that has so many behind it: what all tokens read does not."""
@@ -122,7 +117,7 @@ def solve(
         candidates = _find_candidates(bench, number, modules, sample, choosing)
         # A block that is given what it was given in the predecessor misses nothing.
         untouched = untouched and len(slot.span) == 1 and _is_copy(candidates[0].module, bench.last(number))
-        sums = 0 if untouched else _solve_slot(bench, number, candidates, batches, places[number], tokens)
+        sums = 0 if untouched else _solve_slot(bench, number, candidates, batches, places[number])
         solution.memory["sums"] = max(solution.memory["sums"], sums)
         effects: dict[str, float] = {}
         for candidate in candidates:
@@ -229,14 +224,7 @@ def _count_tokens(bench: Bench, batches: Batches, sample: Inputs) -> int:
     return texts * state[..., 0].numel() // len(next(iter(sample.values())))
 
 
-def _spacing(num_features: int, tokens: int) -> int:
-    """One batch in so many is enough to solve a map of so many features on."""
-    return max(1, tokens // (ROWS * num_features))
-
-
-def _solve_slot(
-    bench: Bench, number: int, candidates: list[Candidate], batches: Batches, places: Places, tokens: int
-) -> int:
+def _solve_slot(bench: Bench, number: int, candidates: list[Candidate], batches: Batches, places: Places) -> int:
     """Solves all candidates of a slot in as many passes as there are groups of maps; gives the bytes of the sums at their most."""
     last, most = bench.last(number), 0
     mask = mask_name(bench.hybrid, bench.slots[number].path)
@@ -244,10 +232,7 @@ def _solve_slot(
     for left in reversed(range(passes)):
         todo = [one for one in candidates if len(one.groups) > left]
         wanted = list(dict.fromkeys(one for candidate in todo for one in candidate.wanted[-1 - left]))
-        every = 1 if left == 0 else _spacing(max(one.num_features(left) for one in todo), tokens)
         for index, inputs in enumerate(batches()):
-            if index % every:
-                continue
             with reading(last, wanted, stop=left > 0) as targets:
                 bench.run_last(number, inputs, index, leave=left == 0)
             given = bench.find_slot_given(number, inputs, index)
@@ -261,7 +246,7 @@ def _solve_slot(
                 for one, other in pairs:
                     target = _narrowed(targets[other.path], candidate.outputs.get(one.path))
                     rows = _rows(one, found[one.path], target, weights)
-                    held_out = index // every % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
+                    held_out = index % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
                     candidate.ridge(one).add(*rows, held_out=held_out)
         most = max(most, sum(ridge.nbytes for candidate in todo for ridge in candidate.ridges.values()))
         for candidate in todo:
