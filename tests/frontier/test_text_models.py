@@ -61,6 +61,22 @@ def test_static_embeddings_of_a_classifier_are_distilled_and_read_back(examples,
     assert np.allclose(StaticPredictor(tmp_path / "model").logits(texts), predictor.logits(texts))
 
 
+def test_the_head_of_static_embeddings_is_fitted_on_what_is_read_back(
+    examples, tiny_expert_folder, tmp_path, monkeypatch
+):
+    from model2vec import StaticModel
+
+    from plankwise.models.loading import Loader
+
+    loader, (texts, labels) = Loader(), examples
+    seen = []
+    encode = StaticModel.encode
+    monkeypatch.setattr(StaticModel, "encode", lambda self, *a, **k: seen.append(encode(self, *a, **k)) or seen[-1])
+    model, tokenizer = loader.trained(str(tiny_expert_folder)), loader.tokenizer(str(tiny_expert_folder))
+    fit_static(model, tokenizer, texts, labels, 2, tmp_path / "model")
+    assert np.array_equal(seen[-1], StaticPredictor(tmp_path / "model").features(texts))
+
+
 def test_without_model2vec_static_embeddings_say_how_to_install_it(monkeypatch):
     import sys
 

@@ -33,6 +33,13 @@ def command(
         typer.Option(help="folder or hub name of a small pretrained model to fine-tune; may be repeated"),
     ] = None,
     static: Annotated[bool, typer.Option("--static/--no-static", help="static embeddings, by model2vec")] = True,
+    static_from: Annotated[
+        str | None,
+        typer.Option(
+            help="folder or hub name of the encoder that static embeddings are distilled from",
+            show_default="the predecessor",
+        ),
+    ] = None,
     trim: Annotated[
         bool,
         typer.Option("--trim/--no-trim", help="int8 also with a trimmed vocabulary: plan.vocabulary, or the task's"),
@@ -76,7 +83,19 @@ def command(
 
     console = open_console()
     names = tuple(name.strip() for name in formats.split(",") if name.strip())
-    request = Request(chosen, names, tuple(encoder or ()), static, trim, thin, exits, tolerance, seconds, predictions)
+    request = Request(
+        depths=chosen,
+        formats=names,
+        encoders=tuple(encoder or ()),
+        static=static,
+        static_from=static_from,
+        trimmed=trim,
+        thin=thin,
+        exits=exits,
+        tolerance=tolerance,
+        budget=seconds,
+        predictions=predictions,
+    )
     found = draw_frontier(data, request, place, console)
     with logged(console, place):
         show_frontier_table(found, console)

@@ -46,6 +46,7 @@ class Request:
     formats: tuple[str, ...] = ("onnx", "openvino")
     encoders: tuple[str, ...] = ()  # folders or hub names of small pretrained models
     static: bool = True
+    static_from: str | None = None  # the encoder that static embeddings are distilled from; the predecessor if None
     trimmed: bool = True
     thin: bool = True  # successors with fewer channels and heads
     exits: bool = True  # models that texts leave early
@@ -113,7 +114,14 @@ def _make_models(ready: ReadyPredecessor, base: RunConfig, request: Request, con
     """The predecessor, and every other model that can be made within the budget."""
     depths = find_depths(ready, request.depths)
     entries = list_entries(
-        ready, base, depths, request.encoders, static=request.static, thin=request.thin, exits=request.exits
+        ready,
+        base,
+        depths,
+        request.encoders,
+        static=request.static,
+        static_from=request.static_from,
+        thin=request.thin,
+        exits=request.exits,
     )
     seconds = sum(stage.seconds for stage in ready.stages.values()) if ready.stages else None
     made = [Made(Entry(PREDECESSOR, PREDECESSOR, lambda folder: None), Path(ready.path), seconds)]

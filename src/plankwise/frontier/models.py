@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import set_seed
+from transformers import AutoModel, set_seed
 
 from plankwise.config import RunConfig, validate_config, without_none
 from plankwise.errors import ConfigError, RunError
@@ -76,6 +76,7 @@ def list_entries(
     encoders: Sequence[str],
     *,
     static: bool,
+    static_from: str | None,
     thin: bool,
     exits: bool,
 ) -> list[Entry]:
@@ -97,7 +98,12 @@ def list_entries(
         texts = [Entry("tfidf", INSTEAD, lambda folder: _fit_tfidf(predecessor, folder), text_models.TfidfPredictor)]
         if static:
             texts.append(
-                Entry("static", INSTEAD, lambda folder: _fit_static(predecessor, folder), text_models.StaticPredictor)
+                Entry(
+                    "static",
+                    INSTEAD,
+                    lambda folder: _fit_static(predecessor, static_from, folder),
+                    text_models.StaticPredictor,
+                )
             )
         found[1:1] = [*texts, distilled(depths[0])]
     if thin and base.plan.part != THIN:
@@ -230,6 +236,9 @@ def _fit_tfidf(predecessor: ReadyPredecessor, folder: Path) -> None:
     text_models.fit_tfidf(*training_examples(predecessor), folder / MODEL)
 
 
-def _fit_static(predecessor: ReadyPredecessor, folder: Path) -> None:
+def _fit_static(predecessor: ReadyPredecessor, source: str | None, folder: Path) -> None:
     model, tokenizer = predecessor.load(), predecessor.run.tokenizer
+    if source is not None:
+        loader = predecessor.run.loader
+        model, tokenizer = loader.model(source, AutoModel, new_head=True).model.eval(), loader.tokenizer(source)
     text_models.fit_static(model, tokenizer, *training_examples(predecessor), folder / MODEL)

@@ -1,7 +1,7 @@
 """Classifiers of texts that are not transformers: what a user would pick instead. Fitted in seconds, written without pickle.
 
-`tfidf`: words and pairs of words weighted by TF-IDF. `static`: the predecessor's own token embeddings, distilled by model2vec
-(Minish Lab 2024; the extra `static`) and averaged. Both under a logistic regression, by scikit-learn.
+`tfidf`: words and pairs of words weighted by TF-IDF. `static`: token embeddings distilled by model2vec (Minish Lab 2024; the extra
+`static`) from the predecessor or another encoder, and averaged. Both under a logistic regression, by scikit-learn.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def fit_static(
         ConfigError: it cannot distil this model.
     """
     check_static()
+    from model2vec import StaticModel
     from model2vec.distill import distill_from_model
 
     encoder = getattr(model, model.base_model_prefix, model)
@@ -113,6 +114,8 @@ def fit_static(
         raise ConfigError(f"model2vec cannot distil this model ({type(error).__name__}: {error})") from error
     with whole_folder(folder) as part:
         static.save_pretrained(part)
+        # What was distilled and what is read back do not give the same vectors: the head is for the latter.
+        static = StaticModel.from_pretrained(part)
         _fit_head(static.encode(texts, show_progress_bar=False), labels, num_classes, part)
 
 

@@ -7,12 +7,15 @@ from plankwise.report.frontier import frontier_verdict
 from plankwise.report.speed import UNSTEADY
 from plankwise.report.text import share, times
 
+WIDTH = 110  # letters that the table takes
+
 
 def show_frontier_table(data: dict, console: Console) -> None:
     """All points, the fastest first; a star for those that no other beats in score and speed, or in score and size."""
     about = data["frontier"]
     most = about["threads"][-1]
-    shown = Table(box=None, pad_edge=False)
+    # Where there is less room, lines are wrapped: figures are not cut off.
+    shown = Table(box=None, pad_edge=False, width=None if console.width >= WIDTH else WIDTH)
     shown.add_column("")
     shown.add_column("point", no_wrap=True)
     for name in (about["metric"], "kept", *(f"×@{size}" for size in about["batch_sizes"]), "MB", "× smaller"):
@@ -28,7 +31,9 @@ def show_frontier_table(data: dict, console: Console) -> None:
             f"{row['size_mb']:.1f}",
             times(row["smaller"]),
         )
-    console.print(shown)
+    console.print(
+        shown, crop=False, width=max(console.width, WIDTH)
+    )  # a narrow terminal wraps it: figures are not cut off
     console.print(
         f"* on the frontier; ~ {UNSTEADY}; speed-ups over the predecessor in torch, threads: {most}; a score's standard error: "
         f"{_error(data):.3f}",
