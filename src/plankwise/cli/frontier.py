@@ -45,7 +45,7 @@ def command(
         typer.Option("--trim/--no-trim", help="int8 also with a trimmed vocabulary: plan.vocabulary, or the task's"),
     ] = True,
     thin: Annotated[
-        bool, typer.Option("--thin/--no-thin", help="successors with a quarter of the channels and half of the heads")
+        bool, typer.Option("--thin/--no-thin", help="successors with fewer channels and heads, by the part thin")
     ] = True,
     exits: Annotated[
         bool, typer.Option("--exits/--no-exits", help="models that texts leave early, as the method exits makes them")

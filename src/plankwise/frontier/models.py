@@ -29,8 +29,9 @@ from plankwise.training.job import Outcome
 MODEL, MADE = "model", "made.json"  # in a model's folder: its weights, and what making it took
 PREDECESSOR, SUCCESSOR, INSTEAD = "predecessor", "successor", "instead"  # kinds of model
 EXITS = "exits"  # the method, and the end of its models' names
-THIN = "thin"  # the part, and the end of its models' names
-THIN_OPTIONS = {"ffn": 0.25, "heads": 0.5}  # a third of a block's multiply-adds
+THIN = "thin"  # the part
+# The end of its models' names; a third and a sixth of a block's multiply-adds.
+WIDTHS = {"thin": {"ffn": 0.25, "heads": 0.5}, "thinner": {"ffn": 0.125, "heads": 0.25}}
 FEWEST_BLOCKS = 3  # of fewer no text can leave any early
 SHARES = (2, 3, 4, 6)  # of the predecessor's blocks one in so many is left, where nothing is said
 
@@ -107,10 +108,11 @@ def list_entries(
             )
         found[1:1] = [*texts, distilled(depths[0])]
     if thin and base.plan.part != THIN:
-        # All blocks, thinner, are as much work as a third of them: width is the other way to the same speed.
+        # Width is the other way to the same speed: all blocks, thin, are as much work as a third of them.
+        whole = min(_lengths(predecessor))
         found += [
-            successor(depth, f"-{THIN}", part=THIN, options=THIN_OPTIONS)
-            for depth in (min(_lengths(predecessor)), *depths[:1])
+            successor(depth, f"-{name}", part=THIN, options=WIDTHS[name])
+            for depth, name in ((whole, "thin"), (whole, "thinner"), (depths[0], "thin"))
         ]
     if exits:
         found += _leaving(predecessor, base, depths)
