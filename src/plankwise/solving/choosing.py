@@ -14,6 +14,10 @@ from plankwise.solving.effect import sum_signed
 from plankwise.solving.importance import find_importance
 from plankwise.solving.tokens import Places
 
+FEWER = (
+    4  # times fewer batches tell what answers depend on: heads are few, and each batch runs the whole model and back
+)
+
 
 @dataclass(frozen=True)
 class Choosing:
@@ -38,10 +42,11 @@ class Choosing:
 
         def importance(counts: dict[str, int]) -> dict[str, torch.Tensor]:
             with bench.hybrid.masked(False):
-                batches = (inputs for _, inputs in self._some())
+                batches = (inputs for _, inputs in self._some(FEWER))
                 return find_importance(bench.hybrid, donor, counts, batches, sum_signed, mask=mask)
 
         return parts.choose(slot, successor, donor, runs, importance)
 
-    def _some(self) -> Iterator[tuple[int, Inputs]]:
-        return ((index, inputs) for index, inputs in enumerate(self.batches()) if index % self.every == 0)
+    def _some(self, times: int = 1) -> Iterator[tuple[int, Inputs]]:
+        every = times * self.every
+        return ((index, inputs) for index, inputs in enumerate(self.batches()) if index % every == 0)
