@@ -136,6 +136,18 @@ def test_a_chain_in_low_precision_is_smaller_and_answers_about_the_same(
     assert (found - expected).abs().max() <= (0.01 if precision == "fp16" else 0.2) * expected.abs().max()
 
 
+def test_the_heads_of_an_int8_chain_stay_in_floats_but_for_the_models_own(model, models, tmp_path):
+    import onnx
+
+    folder = export_model(model, models.tokenizer, tmp_path / "out", precision="int8")
+    for block in range(1, BLOCKS + 1):
+        graph = onnx.load(folder / f"block-{block}.onnx").graph
+        in_floats = {one.name for one in graph.initializer if one.data_type == onnx.TensorProto.FLOAT}
+        for name in ("head.weight", "model.bert.pooler.dense.weight"):
+            assert (name in in_floats) == (block < BLOCKS)
+        assert any(node.op_type == "MatMulInteger" for node in graph.node)
+
+
 def test_numbers_are_the_same_answer_within_the_tolerance(models, encode, tmp_path):
     model = make_leaving(labels=1)
     chain = open_chain(export_model(model, models.tokenizer, tmp_path / "out"))

@@ -2,10 +2,10 @@
 
 Example: plankwise frontier recipes/reviews.toml --within 1% --budget 20min
 
-Points are the predecessor, successors of several depths, thin ones, and some with early exits, by torch, ONNX Runtime and OpenVINO
-in fp32 and int8, with the whole vocabulary and with what the task needs; and what you would pick instead: truncation with
-distillation, static embeddings, TF-IDF, and any small encoder (--encoder). A frontier that was stopped goes on when the same
-command is given again.
+Points are the predecessor, successors of several depths and thin ones, by torch, ONNX Runtime and OpenVINO in fp32 and int8, with
+the whole vocabulary and with what the task needs; with --exits also models that texts leave early; and what you would pick instead:
+truncation with distillation, static embeddings, TF-IDF, and any small encoder (--encoder). A frontier that was stopped goes on when
+the same command is given again.
 """
 
 from pathlib import Path
@@ -48,8 +48,8 @@ def command(
         bool, typer.Option("--thin/--no-thin", help="successors with fewer channels and heads, by the part thin")
     ] = True,
     exits: Annotated[
-        bool, typer.Option("--exits/--no-exits", help="models that texts leave early, as the method exits makes them")
-    ] = True,
+        bool, typer.Option("--exits/--no-exits", help="also models that texts leave early: one more training each")
+    ] = False,
     within: Annotated[str, typer.Option(help="share of the score that may be lost")] = "1%",
     budget: Annotated[
         str | None,

@@ -109,8 +109,7 @@ def answering(graph: "GraphProto") -> list[str]:
     """The nodes of a piece's ONNX graph that serve its answer alone: pooler and head, but not in the last piece."""
     if NEXT not in {one.name for one in graph.output}:
         return []
-    handing_on = _needed(graph, NEXT)
-    return [node.name for node in graph.node if node.name in _needed(graph, LOGITS) - handing_on]
+    return sorted(_needed(graph, LOGITS) - _needed(graph, NEXT))
 
 
 def _needed(graph: "GraphProto", output: str) -> set[str]:

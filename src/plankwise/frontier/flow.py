@@ -49,7 +49,7 @@ class Request:
     static_from: str | None = None  # the encoder that static embeddings are distilled from; the predecessor if None
     trimmed: bool = True
     thin: bool = True  # successors with fewer channels and heads
-    exits: bool = True  # models that texts leave early
+    exits: bool = False  # also models that texts leave early
     tolerance: float = 0.01
     budget: float | None = None  # seconds, after which no further model is begun
     predictions: int = 30  # a point, batch size and number of threads

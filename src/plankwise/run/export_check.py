@@ -14,6 +14,9 @@ from plankwise.runtimes import Predictor, open_predictor
 from plankwise.task_kinds import Task
 
 LARGEST_DIFFERENCE = 1e-4  # of a logit in fp32
+MORE_WITH_EXITS = (
+    100  # times that: solved heads of low blocks have weights of several hundred, which multiply what floats round off
+)
 MOST_TEXTS, BATCH = 64, 8  # whose logits are compared where each token has some
 
 
@@ -34,10 +37,11 @@ def check_export(
         found["torch_score"] = score
     kept = run.task.retained(found["score"], found["torch_score"])
     lost = found["torch_score"] - found["score"] if kept is None else 1 - kept
-    if precision == "fp32" and not found["largest_difference"] < LARGEST_DIFFERENCE:
+    allowed = LARGEST_DIFFERENCE * (1 if exported.exits is None else MORE_WITH_EXITS)
+    if precision == "fp32" and not found["largest_difference"] < allowed:
         raise RunError(
             f"the exported model's logits differ from torch's by up to {found['largest_difference']:.2g}, though both are fp32 "
-            f"and {LARGEST_DIFFERENCE:g} is allowed; nothing was written: export to another format, and report the model's family"
+            f"and {allowed:g} is allowed; nothing was written: export to another format, and report the model's family"
         )
     if not lost <= tolerance:
         hint = "static quantisation, or fp16 or fp32" if precision == "int8" else "fp32"
