@@ -50,10 +50,20 @@ def test_where_no_point_keeps_enough_the_verdict_says_so(data):
     assert frontier_verdict(data) == "no point is within 1% of the predecessor"
 
 
-def test_points_that_another_beats_have_no_name_in_the_charts(data):
+def test_points_that_another_beats_are_grey_and_have_no_name_in_the_charts(data):
+    data["rows"][2]["kept"] = 0.95
     speed, _, size = make_charts(data)
-    assert [dot.name for dot in speed.dots] == ["predecessor", "3-layers onnx int8", ""]
-    assert [dot.x for dot in size.dots] == [1.0, 8.1, 5.0]
+    assert [dot.name for dot in speed.dots] == ["", "predecessor", "3-layers onnx int8"]
+    assert [dot.tone for dot in speed.dots] == ["dominated", "predecessor", "successor"]
+    assert [dot.x for dot in size.dots] == [5.0, 1.0, 8.1]
+    assert size.note == ""
+
+
+def test_points_that_keep_little_are_in_the_table_alone(data):
+    charts = make_charts(data)
+    assert all(len(chart.dots) == 2 for chart in charts)
+    assert charts[-1].note == "points that keep less than 90% are in the table alone: 1"
+    assert "tfidf" in show_frontier(data)
 
 
 def test_the_page_escapes_the_tasks_name(data):

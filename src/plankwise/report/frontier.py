@@ -1,6 +1,6 @@
 """The page's part on a frontier: two pictures, score against speed and against size, and the table of all points."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from plankwise.report._html import Column, TableCell, judged, table
@@ -9,7 +9,8 @@ from plankwise.report.charts import Axis, Chart, Dot, Scatter
 from plankwise.report.speed import UNSTEADY, ShownSpeedup, speedup_cell
 from plankwise.report.text import fixed, number, share, times
 
-DOMINATED = "other"  # a tone
+DOMINATED = "dominated"  # a tone: grey
+LEAST = 0.9  # share of the predecessor's score from which on a point is drawn: others would flatten the picture
 TONES = {"predecessor": "predecessor", "successor": "successor", "instead": "truncated"}
 GROUPS = {"predecessor": "predecessor", "successor": "successors", "instead": "what else there is"}
 
@@ -56,20 +57,27 @@ def _kept(row: dict) -> str:
 
 def make_charts(data: dict) -> list[Chart]:
     """Score against speed for each batch size, and against size; points that another beats in both are grey."""
-    about, rows = data["frontier"], data["rows"]
+    about, rows = data["frontier"], [row for row in data["rows"] if row["kept"] is None or row["kept"] >= LEAST]
+    left_out = len(data["rows"]) - len(rows)
+    note = f"points that keep less than {LEAST:.0%} are in the table alone: {left_out}" if left_out else ""
     most = about["threads"][-1]
     y = Axis(f"{about['metric']} on dev")
     charts: list[Chart] = [
         Scatter(
             f"score and speed, {size} text{'s' if size > 1 else ''} at once",
-            [_dot(row, row["speedups"][most][str(size)]["median"], "on_speed") for row in rows],
+            _front_last(_dot(row, row["speedups"][most][str(size)]["median"], "on_speed") for row in rows),
             Axis("times as fast as the predecessor in torch", log2=True, show=times),
             y,
         )
         for size in about["batch_sizes"]
     ]
-    sizes = [_dot(row, row["smaller"], "on_size") for row in rows]
-    return [*charts, Scatter("score and size", sizes, Axis("times smaller on disk", log2=True, show=times), y)]
+    sizes = _front_last(_dot(row, row["smaller"], "on_size") for row in rows)
+    return [*charts, Scatter("score and size", sizes, Axis("times smaller on disk", log2=True, show=times), y, note)]
+
+
+def _front_last(dots: Iterable[Dot]) -> list[Dot]:
+    """So that no dominated point hides one that is not."""
+    return sorted(dots, key=lambda dot: dot.tone != DOMINATED)
 
 
 def _dot(row: dict, x: float, mark: str) -> Dot:

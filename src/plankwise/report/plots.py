@@ -31,6 +31,7 @@ LOOKS = {  # colour, line and mark of each tone
     "successor": (COLOURS[1], "-", "o"),
     "truncated": (COLOURS[2], "-.", "o"),
     "other": (COLOURS[3], "-", "o"),
+    "dominated": ("#bbbbbb", "-", "o"),
     **{tone: (COLOURS[i], LINES[i % len(LINES)], MARKS[i % len(MARKS)]) for i, tone in enumerate(TONES)},
 }
 SETTINGS: Any = {
@@ -185,7 +186,7 @@ def _set_axis(panel: "Axes", which: str, axis: Axis) -> None:
     line = panel.xaxis if which == "x" else panel.yaxis
     line.set_label_text(axis.label)
     if axis.log2:
-        panel.set(**{f"{which}scale": "log"})
+        (panel.set_xscale if which == "x" else panel.set_yscale)("log", base=2)
         line.set_ticks([], minor=True)
     line.set_major_formatter(lambda value, _: axis.show(round(value, 12)))  # a tick at 1 may be 1 + 2e-16
     if axis.ticks or axis.places:
