@@ -65,12 +65,12 @@ def test_a_frontier_has_every_point_with_score_size_and_speed_and_makes_none_twi
 
 
 def test_all_blocks_and_those_of_the_deepest_successor_are_thinned(draw, tmp_path):
-    result = draw(THIN, depths="2", formats="onnx")
+    result = draw(THIN, depths="2")
     assert result.code == 0, result.err
     rows = {row["name"]: row for row in json.loads((tmp_path / "f" / "table.json").read_text())["rows"]}
-    sizes = {name: rows[f"{name}-onnx-fp32"]["size_mb"] for name in ("predecessor", "4-layers-thin", "2-layers-thin")}
+    sizes = {name: rows[f"{name}-torch-fp32"]["size_mb"] for name in ("predecessor", "4-layers-thin", "2-layers-thin")}
     assert sizes["predecessor"] > sizes["4-layers-thin"] > sizes["2-layers-thin"]
-    assert rows["4-layers-thinner-onnx-fp32"]["size_mb"] < sizes["4-layers-thin"]
+    assert rows["4-layers-thinner-torch-fp32"]["size_mb"] < sizes["4-layers-thin"]
     config = json.loads((tmp_path / "f" / "models" / "4-layers-thin" / "model" / "config.json").read_text())
     assert config["model_type"] == "plankwise"
 
