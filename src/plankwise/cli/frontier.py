@@ -2,10 +2,9 @@
 
 Example: plankwise frontier recipes/reviews.toml --within 1% --budget 20min
 
-Points are the predecessor, successors of several depths and thin ones, by torch, ONNX Runtime and OpenVINO in fp32 and int8, with
-the whole vocabulary and with what the task needs; with --exits also models that texts leave early; and what you would pick instead:
-truncation with distillation, static embeddings, TF-IDF, and any small encoder (--encoder). A frontier that was stopped goes on when
-the same command is given again.
+Points are the predecessor, successors of several depths and widths, by torch, ONNX Runtime and OpenVINO in fp32 and int8, and what
+you would pick instead: truncation, static embeddings, TF-IDF, small encoders. A frontier that was stopped goes on when the same
+command is given again.
 """
 
 from pathlib import Path
@@ -28,37 +27,17 @@ def command(
         typer.Option(help="blocks of successors, with commas between", show_default="1/2, 1/3, 1/4 and 1/6 of them"),
     ] = None,
     formats: Annotated[str, typer.Option(help="beside torch, with commas between; empty: none")] = "onnx,openvino",
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option(help="folder or hub name of a small pretrained model to fine-tune; may be repeated"),
-    ] = None,
+    encoder: Annotated[list[str] | None, typer.Option(help="a small pretrained model to fine-tune; repeatable")] = None,
     static: Annotated[bool, typer.Option("--static/--no-static", help="static embeddings, by model2vec")] = True,
-    static_from: Annotated[
-        str | None,
-        typer.Option(
-            help="folder or hub name of the encoder that static embeddings are distilled from",
-            show_default="the predecessor",
-        ),
+    embeddings: Annotated[
+        str | None, typer.Option(help="model that these are distilled from", show_default=False)
     ] = None,
-    trim: Annotated[
-        bool,
-        typer.Option("--trim/--no-trim", help="int8 also with a trimmed vocabulary: plan.vocabulary, or the task's"),
-    ] = True,
-    thin: Annotated[
-        bool, typer.Option("--thin/--no-thin", help="successors with fewer channels and heads, by the part thin")
-    ] = True,
-    exits: Annotated[
-        bool, typer.Option("--exits/--no-exits", help="also models that texts leave early: one more training each")
-    ] = False,
+    trim: Annotated[bool, typer.Option("--trim/--no-trim", help="int8 also with a trimmed vocabulary")] = True,
+    thin: Annotated[bool, typer.Option("--thin/--no-thin", help="also successors of less width")] = True,
+    exits: Annotated[bool, typer.Option("--exits/--no-exits", help="also early exits")] = False,
     within: Annotated[str, typer.Option(help="share of the score that may be lost")] = "1%",
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            help="time after which no further model is begun, as 20min; one that was begun is finished",
-            show_default="none",
-        ),
-    ] = None,
-    predictions: Annotated[int, typer.Option(help="timed for each point, batch size and number of threads")] = 30,
+    budget: Annotated[str | None, typer.Option(help="when no further model is begun", show_default="none")] = None,
+    predictions: Annotated[int, typer.Option(help="timed a point and batch size")] = 30,
     folder: Annotated[
         Path | None, typer.Option(help="where all is written", show_default="runs/frontier-RECIPE")
     ] = None,
@@ -88,7 +67,7 @@ def command(
         formats=names,
         encoders=tuple(encoder or ()),
         static=static,
-        static_from=static_from,
+        static_from=embeddings,
         trimmed=trim,
         thin=thin,
         exits=exits,
