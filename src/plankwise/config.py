@@ -93,6 +93,10 @@ class FitOptions(Options):
         "auto",
         description="draw dropout masks on the CPU four bits of chance at a time; auto: where torch draws one by one",
     )
+    fast_products: Literal["auto"] | bool = Field(
+        "auto",
+        description="compute float32 products on the CPU by oneDNN; auto: where that is as exact as MKL, and faster",
+    )
     report_to: list[Tracker] = Field([], description="trackers, as in transformers: tensorboard, mlflow, wandb, …")
 
 

@@ -58,7 +58,8 @@ class RehearsedStage(Stage):
         amounts, seconds, found = [min(amount, TRIED_TOKENS * times) for times in (1, 2)], [], None
         for some in amounts:
             started = time.monotonic()
-            found = work(some)
+            with self.products():
+                found = work(some)
             seconds.append(time.monotonic() - started)
         grown = max(0.0, seconds[1] - seconds[0]) / max(1, amounts[1] - amounts[0])
         self.estimate.phases[self.name] = Phase(seconds[1] + grown * (amount - amounts[1]))
@@ -73,7 +74,8 @@ class RehearsedStage(Stage):
 
         def compute(rows: np.ndarray) -> Targets:
             texts = replace(self.train, dataset=self.train.dataset.select(rows), lengths=lengths[rows])
-            return compute_targets(model, texts, self.tokenizer, read, self.folder, self.context)
+            with self.products():
+                return compute_targets(model, texts, self.tokenizer, read, self.folder, self.context)
 
         found, seconds = compute(order[:1]), 0.0
         if self.estimate is not None:

@@ -5,14 +5,14 @@ which was up to a seventh of a training step. Here 64 random bits make four entr
 dropout inside attention is torch's own.
 """
 
-import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import nn
+
+from plankwise.training.processor import is_intel
 
 BITS = 16  # of chance an entry: its odds are right to 1 in 65,536
 
@@ -37,7 +37,7 @@ def draw_kept(shape: torch.Size, odds: float) -> torch.Tensor:
 @contextmanager
 def fast_dropout(model: nn.Module, switch: Literal["auto"] | bool) -> Iterator[None]:
     """While open, the model's dropout modules draw their masks this way; "auto": where torch draws entries one by one."""
-    on = draws_one_by_one() if switch == "auto" else switch
+    on = not is_intel() if switch == "auto" else switch
     changed = [module for module in model.modules() if type(module) is nn.Dropout] if on else []
     for module in changed:
         module.__class__ = FastDropout
@@ -46,12 +46,3 @@ def fast_dropout(model: nn.Module, switch: Literal["auto"] | bool) -> Iterator[N
     finally:
         for module in changed:
             module.__class__ = nn.Dropout
-
-
-@functools.cache
-def draws_one_by_one() -> bool:
-    """Whether torch has no fast way of its own here: it has one through MKL on Intel's processors."""
-    try:
-        return "GenuineIntel" not in Path("/proc/cpuinfo").read_text("utf-8")
-    except OSError:
-        return False

@@ -5,7 +5,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -27,6 +27,7 @@ from plankwise.training.checkpoint import list_checkpoints, load_weights
 from plankwise.training.dropout import fast_dropout
 from plankwise.training.first_token import first_token_only
 from plankwise.training.interruption import InterruptedRunError, requested, stopping_after_a_step
+from plankwise.training.products import fast_products
 from plankwise.training.targets import Read, Targets, compute_targets
 from plankwise.training.trainer import Score, StageTrainer
 
@@ -182,10 +183,14 @@ class Stage:
     @contextmanager
     def shortcuts(self, model: nn.Module, *, reads_first_token: bool) -> Iterator[None]:
         """While open, steps of training cost less and learn the same; `reads_first_token` as in `run`."""
-        with fast_dropout(model, self.options.fast_dropout), ExitStack() as opened:
+        with fast_dropout(model, self.options.fast_dropout), self.products(), ExitStack() as opened:
             if reads_first_token:
                 opened.enter_context(first_token_only(model, self._sample(next(model.parameters()).device)))
             yield
+
+    def products(self) -> AbstractContextManager[None]:
+        """While open, products of matrices cost less; those of half precision are as they are."""
+        return fast_products(self.options.fast_products if self.options.precision == "float32" else False)
 
     def _sample(self, device: Any) -> dict[str, Any]:
         """A batch of two texts, as the model takes it."""
@@ -225,11 +230,13 @@ class Stage:
 
     def targets(self, model: nn.Module, read: Read) -> Targets:
         """What `read` takes from the model's outputs on the training examples, each run once."""
-        return compute_targets(model, self.train, self.tokenizer, read, self.folder, self.context)
+        with self.products():
+            return compute_targets(model, self.train, self.tokenizer, read, self.folder, self.context)
 
     def compute(self, work: Callable[[int], Computed], amount: int) -> Computed | None:
         """What `work` gives for an amount of texts or tokens; a rehearsal does a little of it, or none."""
-        return work(amount)
+        with self.products():
+            return work(amount)
 
     def arguments(self) -> TrainingArguments:
         """What `transformers.Trainer` is told."""
