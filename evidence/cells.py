@@ -18,6 +18,7 @@ import argparse
 import itertools
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -37,6 +38,8 @@ from plankwise.run.training import train
 from plankwise.runtimes.torch import TorchPredictor
 
 LATE = "-late"
+THIN = "thin"  # solved, all layers kept: shares of channels and heads that have the multiply-adds of 3, 2 and 1 of 6 layers
+WIDTHS = {3: {"ffn": 0.25, "heads": 1.0}, 2: {"ffn": 0.25, "heads": 0.5}, 1: {"ffn": 0.125, "heads": 0.25}}
 UNTRAINED = ("none", "head")
 DRAWN = "solved-late"  # untrained successors that there are of every seed, to start from; of others, of the first
 RATES = (5e-5, 1.5e-4, 4e-4)
@@ -51,9 +54,11 @@ TWELVE = ("gte-sst2", "gte-cola")
 @dataclass(frozen=True)
 class Row:
     task: str
-    successors: int
+    successors: int  # layers; of thin ones, how many whole layers they cost as much as
     method: str  # a method's name; none: as they start; head: the same, with the head solved on the labels
-    start: str  # copies, fitted or solved, in even spans; in late ones with "-late" behind it
+    start: (
+        str  # copies, fitted or solved, in even spans; in late ones with "-late" behind it; thin: solved, no layer less
+    )
     steps: int
     labels: int = MOST_LABELS
     via: int = 0  # layers of the successor that is cut again; 0: cut once
@@ -70,6 +75,10 @@ class Row:
     def name(self) -> str:
         via = f"-via-{self.via}" if self.via else ""
         return f"{self.task}-{self.successors}-{self.method}-{self.start}-{self.steps}-{self.labels}{via}"
+
+    @property
+    def is_solved(self) -> bool:
+        return self.computed in ("solved", THIN)
 
     @property
     def is_trained(self) -> bool:
@@ -103,6 +112,12 @@ def others(depth: int, steps: int) -> Iterator[Row]:
         yield Row(task, depth, method, start, steps)
 
 
+def thin(depth: int, steps: int = 120) -> Iterator[Row]:
+    """As many layers, narrower, at the multiply-adds of fewer: untrained, distilled, replaced."""
+    for (method, count), task in itertools.product((("none", 0), ("kd", steps), ("replacing", steps)), TASKS):
+        yield Row(task, depth, method, THIN, count)
+
+
 def twelve() -> Iterator[Row]:
     """12 layers to 6, 3 and 2, untrained, one seed."""
     for depth, task, start in itertools.product((6, 3, 2), TWELVE, ("solved-late", "solved", "copies")):
@@ -133,6 +148,7 @@ PARTS = {
     **{f"untrained-{depth}": partial(untrained, depth) for depth in (3, 2, 1)},
     **{f"half-{steps}": partial(trained, 3, steps) for steps in (30, 120, 480)},
     **{f"others-{depth}": partial(others, depth, 120) for depth in (3, 2, 1)},
+    **{f"thin-{depth}": partial(thin, depth) for depth in WIDTHS},
     "deep-2": partial(trained, 2, 120),
     "few": partial(trained, 3, 60, 300),
     "twelve": twelve,
@@ -166,12 +182,14 @@ class Cells:
         starts = {"copies": "lower", "fitted": "fitted", "solved": str(self.solved(row, seed))}
         if row.via or not row.is_trained:
             starts["solved"] = "solved"
-        plan = {"successors": row.successors, "cut": row.cut, "init": starts[row.computed]}
+        plan = {"successors": row.successors, "cut": row.cut, "init": starts.get(row.computed, "solved")}
+        if row.start == THIN:
+            plan |= {"successors": self.layers(row), "part": "thin", "options": WIDTHS[row.successors]}
         if row.method == "head":
             plan["solving"] = {"head": "labels", "head_examples": row.labels}
         steps = max(1, row.steps // 2 if row.via else row.steps)
         return {
-            "run": {"folder": str(self.folder / "work" / f"{row.name}-{rate}-{seed}"), "seed": seed, "data_seed": 0},
+            "run": {"folder": str(self.work(row, seed, rate)), "seed": seed, "data_seed": 0},
             "predecessor": {"path": str(self.predecessors / row.task / "model"), "finetune": False},
             "task": {**self.sources[row.task.split("-")[-1]], "train_limit": labels},
             "plan": plan,
@@ -185,6 +203,19 @@ class Cells:
             },
             "evaluation": {"latency": False, "estimate": False, "truncated": False},
         }
+
+    def layers(self, row: Row) -> int:
+        """Of the predecessor."""
+        return json.loads((self.predecessors / row.task / "model/config.json").read_text("utf-8"))["num_hidden_layers"]
+
+    def work(self, row: Row, seed: int, rate: float = RATES[0]) -> Path:
+        return self.folder / "work" / f"{row.name}-{rate}-{seed}"
+
+    def take_solved(self, row: Row, seed: int, rate: float) -> None:
+        """Lets a run begin as one that was stopped after solving: where solved successors are not a checkpoint to start from."""
+        done = self.work(replace(row, method="none", steps=0, labels=MOST_LABELS), seed)
+        for file in done.rglob("solved.json"):
+            shutil.copytree(file.parent, self.work(row, seed, rate) / file.parent.relative_to(done), dirs_exist_ok=True)
 
     def solved(self, row: Row, seed: int) -> Path:
         return self.folder / "solved" / f"{row.task}-{row.successors}-{row.cut}-{seed}"
@@ -216,8 +247,10 @@ class Cells:
         file = self.folder / f"{row.name}-{rate}-{seed}.json"
         if file.exists():
             return json.loads(file.read_text("utf-8"))
-        if row.steps and row.computed == "solved" and not row.via:
+        if row.steps and row.is_solved and not row.via:
             self.compute(replace(row, method="none", steps=0, labels=MOST_LABELS), seed)
+        if row.steps and row.start == THIN:
+            self.take_solved(row, seed, rate)
         ready, config = self.predecessor(row), validate_config(self.data(row, seed, rate))
         if row.method == "none" and row.computed == "copies":
             config = validate_config({**self.data(row, seed), "method": {"name": "finetune"}})
@@ -269,7 +302,7 @@ class Cells:
         if best == RATES[-1]:  # at the edge: one more, for every row alike
             found[HIGHER] = self.compute(row, SEEDS[0], HIGHER)
             best = max(found, key=lambda rate: found[rate]["choose"])
-        drawn = row.steps > 0 or (row.start == DRAWN and not row.task.startswith("gte"))
+        drawn = row.steps > 0 or (row.start in (DRAWN, THIN) and not row.task.startswith("gte"))
         for seed in SEEDS[1:] if drawn else ():
             self.compute(row, seed, best)
 

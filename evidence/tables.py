@@ -36,7 +36,7 @@ class Results:
         solving = {
             (cell["task"], cell["successors"], cell["start"], cell["seed"]): cell["seconds"]
             for cell in cells
-            if cell["method"] == "none" and cell["start"].startswith("solved") and not cell.get("via")
+            if cell["method"] == "none" and cell["start"].startswith(("solved", "thin")) and not cell.get("via")
         }
         rows: dict[tuple, list[dict]] = defaultdict(list)
         for cell in cells:
@@ -75,7 +75,9 @@ def _reported(cells: list[dict]) -> list[dict]:
 def name_of(recipe: Key) -> str:
     method, start = recipe
     start, _, via = start.partition("-via-")
-    start = start.replace("-late", " in late spans") + (f", by way of {via} layers" if via else "")
+    start = start.replace("thin", "thin layers, solved").replace("-late", " in late spans") + (
+        f", by way of {via} layers" if via else ""
+    )
     return f"{start}, {UNTRAINED[method]}" if method in UNTRAINED else f"{method} from {start}"
 
 
