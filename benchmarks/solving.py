@@ -22,6 +22,7 @@ from plankwise.core.chain import find_chains
 from plankwise.core.plan import even_plan, late_plan
 from plankwise.models.plans import build_successors
 from plankwise.solving.solve import solve
+from plankwise.training.products import fast_products
 
 TEXTS, LENGTH = 64, 24  # of a batch: as many as a run takes, as long as a sentence of a review
 
@@ -57,7 +58,7 @@ def measure(width: int, layers: int, tokens: int, cut: str, console: Console) ->
         return time.perf_counter() - started
 
     before = forward()
-    with tempfile.TemporaryDirectory() as folder:
+    with fast_products(), tempfile.TemporaryDirectory() as folder:
         found = solve(
             model,
             plan,
@@ -85,7 +86,9 @@ def main(arguments: argparse.Namespace) -> None:
         [[what, f"{found['solving']:.0f}", f"{found['forward']:.1f}", f"{passes:.1f}", f"{found['peak']:.0f}"]],
     )
     write_section(
-        arguments.section, "Solved successors", ["Random weights; the forward pass before and behind it.", table]
+        arguments.section,
+        "Solved successors",
+        ["Random weights; the forward pass, as torch runs it, before and behind it.", table],
     )
 
 

@@ -1,9 +1,10 @@
 """Products of float32 matrices on the CPU by oneDNN, where torch's own choice leaves half of the processor's speed unused.
 
 torch hands them to MKL, which on processors that are not Intel's does not use the widest registers. oneDNN, which torch also has,
-does: on a core of an AMD EPYC with AVX-512 it is 2.2 times as fast (`benchmarks/products.py`). torch asks oneDNN once float32
-products are allowed to be less exact; whether they then are is tried out, and only where they are not is it done. Attention is
-computed by its formula meanwhile: torch's fused kernel on the CPU calls oneDNN for each small block, which is slower.
+does: on an AMD EPYC with AVX-512 a block's forward and backward pass is 1.7 to 1.9 times as fast (`benchmarks/products.py`).
+torch asks oneDNN once float32 products are allowed to be less exact; whether they then are is tried out, and only where they are
+not is it done. Attention is computed by its formula meanwhile: torch's fused kernel calls oneDNN for each small block, which is
+slower.
 
 What is measured for users (latency, speed-ups) runs as torch runs it.
 """
