@@ -31,7 +31,11 @@ QUICK = {
     "evaluation": {"latency_predictions": 1, "latency_batch_sizes": [1], "truncated": False, "estimate": False},
 }
 # The last of two counts; peaks of memory, a part of cost, are measured in processes of their own, which takes long.
-LESS = {"compare": ("--seeds", "1"), "analyse": ("--predictions", "1", "--only", "errors,inside")}
+LESS = {
+    "compare": ("--seeds", "1"),
+    "analyse": ("--predictions", "1", "--only", "errors,inside"),
+    "frontier": ("--depths", "1", "--formats", "onnx", "--no-thin", "--predictions", "1"),
+}
 SIZES = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 12, "max_position_embeddings": 512}
 RECIPE = """
 [predecessor]
