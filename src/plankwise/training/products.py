@@ -35,7 +35,7 @@ def fast_products(switch: Literal["auto"] | bool = "auto") -> Iterator[None]:
 
 @functools.cache
 def is_faster() -> bool:
-    """Whether oneDNN is worth asking here: by the processor and its numbers, not by a clock, so that a resumed run decides alike."""
+    """Whether oneDNN is worth asking here: by its processor, not by a clock, so that a resumed run does the same."""
     widest = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     return widest and not is_intel() and _settings() is not None and _is_exact()
 
