@@ -107,10 +107,38 @@ def save_table(path: Path) -> Path:
     return path
 
 
+def save_recipe(path: Path, table: Path, model: Path) -> Path:
+    """A complete recipe for a very short run, whose folder is `run` beside it."""
+    path.write_text(
+        f"""
+        [run]
+        folder = {json.dumps(str(path.parent / "run"))}
+        [predecessor]
+        path = {json.dumps(str(model))}
+        training = {{ epochs = 6, learning_rate = 3e-3, batch_size = 8 }}
+        [task]
+        name = "table"
+        train = {json.dumps(str(table))}
+        text = "sentence"
+        label = "label"
+        [plan]
+        successors = 2
+        [training]
+        max_steps = 2
+        max_length = 16
+        [evaluation]
+        latency_predictions = 1
+        latency_batch_sizes = [1]
+        """,
+        "utf-8",
+    )
+    return path
+
+
 @pytest.fixture(scope="session")
 def tiny():
     """The helpers above, for tests that need a model or a table of their own."""
-    helpers = (save_bert, save_expert, save_tokenizer, save_table, make_rows)
+    helpers = (save_bert, save_expert, save_tokenizer, save_table, save_recipe, make_rows)
     return SimpleNamespace(words=VOCABULARY, **{helper.__name__: helper for helper in helpers})
 
 
@@ -140,31 +168,7 @@ def table_file(tmp_path) -> Path:
 @pytest.fixture
 def recipe(tmp_path, table_file, tiny_model_folder) -> Path:
     """A complete recipe for a very short run, whose folder is `run` beside it."""
-    path = tmp_path / "tiny.toml"
-    path.write_text(
-        f"""
-        [run]
-        folder = {json.dumps(str(tmp_path / "run"))}
-        [predecessor]
-        path = {json.dumps(str(tiny_model_folder))}
-        training = {{ epochs = 6, learning_rate = 3e-3, batch_size = 8 }}
-        [task]
-        name = "table"
-        train = {json.dumps(str(table_file))}
-        text = "sentence"
-        label = "label"
-        [plan]
-        successors = 2
-        [training]
-        max_steps = 2
-        max_length = 16
-        [evaluation]
-        latency_predictions = 1
-        latency_batch_sizes = [1]
-        """,
-        "utf-8",
-    )
-    return path
+    return save_recipe(tmp_path / "tiny.toml", table_file, tiny_model_folder)
 
 
 class Stopping(io.StringIO):

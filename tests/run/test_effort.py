@@ -2,6 +2,7 @@
 
 import io
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -20,8 +21,21 @@ QUIET = Console(quiet=True)
 LEAST = ["evaluation.latency=false", "plan.solving.tokens=200", "evaluation.ignore_guards=['majority']"]
 
 
+HOURS = [*LEAST, "run.effort=hours", "training.max_steps=9", "evaluation.estimate=false"]
+
+
 def run(recipe, *overrides):
     return compress(load_config(recipe, [*LEAST, *overrides]), QUIET)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory, tiny, tiny_model_folder):
+    """A run that has searched for hours: its recipe, its record, and what it printed."""
+    folder = tmp_path_factory.mktemp("searched")
+    recipe = tiny.save_recipe(folder / "tiny.toml", tiny.save_table(folder / "reviews.csv"), tiny_model_folder)
+    console = Console(record=True, width=200, file=io.StringIO())
+    record = compress(load_config(recipe, HOURS), console)
+    return SimpleNamespace(recipe=recipe, record=record, lines=console.export_text().splitlines())
 
 
 def test_in_seconds_nothing_is_trained(recipe):
@@ -61,9 +75,8 @@ def test_what_is_trained_already_stays_when_the_time_is_too_short(tmp_path):
     assert not tmp_path.exists()
 
 
-def test_hours_search_plan_method_and_rate_and_say_why(recipe):
-    record = run(recipe, "run.effort=hours", "training.max_steps=9")
-    effort = record["effort"]
+def test_hours_search_plan_method_and_rate_and_say_why(searched):
+    effort = searched.record["effort"]
     settings = {(trial["method"], trial["rate"]) for trial in effort["trials"]}
     assert settings == {(method, rate) for method in METHODS for rate in RATES}
     assert [trial["steps"] for trial in effort["trials"]].count(1) == len(settings)
@@ -74,29 +87,24 @@ def test_hours_search_plan_method_and_rate_and_say_why(recipe):
     assert effort["chosen"]["spans"] == min(effort["plans"], key=lambda plan: plan["effect"])["spans"]
 
 
-def test_what_hours_choose_by_is_not_called_dev(recipe):
-    console = Console(record=True, width=200, file=io.StringIO())
-    compress(load_config(recipe, [*LEAST, "run.effort=hours", "training.max_steps=1"]), console)
-    scored = [line for line in console.export_text().splitlines() if "replacing: step" in line]
+def test_what_hours_choose_by_is_not_called_dev(searched):
+    scored = [line for line in searched.lines if "replacing: step" in line]
     assert scored
     assert all("  kept-out examples " in line and "  dev " not in line for line in scored)
 
 
-def test_what_hours_choose_by_is_neither_trained_on_nor_reported(recipe):
-    chosen_on_dev, record = (run(recipe, f"run.folder={recipe.parent / name}", f"run.effort={name}", "training.max_steps=1")
-                             for name in ("minutes", "hours"))  # fmt: skip
-    before, task = chosen_on_dev["task"], record["task"]
+def test_what_hours_choose_by_is_neither_trained_on_nor_reported(searched, tmp_path):
+    before = run(searched.recipe, f"run.folder={tmp_path / 'minutes'}", "run.effort=minutes")["task"]
+    task = searched.record["task"]
     assert before["choosing"] is None
     assert task["choosing"] > 0
     assert task["train"] + task["choosing"] == before["train"]
     assert task["dev"] == before["dev"]
 
 
-def test_a_search_that_was_killed_goes_on_to_the_same_end(recipe, tmp_path):
-    settings = [*LEAST, "run.effort=hours", "training.max_steps=9"]
-    whole = run(recipe, "run.effort=hours", "training.max_steps=9")
-    killed = tmp_path / "killed"
-    command = str(recipe), [*settings, f"run.folder={killed}"], str(tmp_path / "output.txt")
+def test_a_search_that_was_killed_goes_on_to_the_same_end(searched, tmp_path):
+    whole, killed = searched.record, tmp_path / "killed"
+    command = str(searched.recipe), [*HOURS, f"run.folder={killed}"], str(tmp_path / "output.txt")
     process = start(compress_recipe, *command)
     kill_when(process, lambda: len(list((killed / "checkpoints" / "search").glob("*kd*"))) > 1)
     assert not (killed / "record.json").exists()

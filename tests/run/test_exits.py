@@ -49,7 +49,7 @@ def test_a_run_says_where_texts_left_and_everything_downstream_takes_its_success
         "predict", folder / "successor", "--table", table_file, "--text", "sentence", "--out", tmp_path / "out.csv"
     )
     assert predicted.code == 0, predicted.err
-    looked = command("analyse", folder, "--predictions", 1, "--batch-sizes", 1)
+    looked = command("analyse", folder, "--only", "inside")
     assert looked.code == 0, looked.err
     assert "every text runs through all of the successor's blocks" in looked.out
     again = command("compress", recipe, f"predecessor.path={folder / 'successor'}", f"run.folder={tmp_path / 'again'}")
