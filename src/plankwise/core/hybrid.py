@@ -204,7 +204,9 @@ class Hybrid(nn.Module):
         trained |= {id(parameter) for name, parameter in self.named_parameters() if name in unfrozen}
         for parameter in self.parameters():
             parameter.requires_grad_(state.rules.frozen_gradients or id(parameter) in trained)
-        state.frozen_modules = [] if state.rules.frozen_dropout else list(_frozen_modules(self, trained))
+        # Of what is in the model, not the model itself: its mode says whether it is trained, even if nothing in it is.
+        found = (one for child in self.children() for one in _frozen_modules(child, trained))
+        state.frozen_modules = [] if state.rules.frozen_dropout else list(found)
         state.module_modes = []
         if self.training:
             self.train()

@@ -63,6 +63,7 @@ class Form:
     causal: bool
     dropout: float
     layer_idx: int | None  # its place in a cache
+    settings: tuple[tuple[str, str], ...]  # what the loop may read off it: which kind of attention it has, say
 
 
 def find_form(span: Span, options: PartOptions) -> Form:
@@ -90,6 +91,20 @@ def find_form(span: Span, options: PartOptions) -> Form:
         f"{_holds(span)}, which cannot be run on a state (B, T, D) alone ({reasons[0] if reasons else 'no width found'}); "
         f"part {span.slot.part!r} does not fit it: choose layers"
     )
+
+
+def runs(span: Span, successor: nn.Module) -> bool:
+    """Whether a successor keeps the shape of the states that its block is called with, beside all that the block may be given."""
+    import torch
+
+    for state, kwargs in _tries(span):
+        try:
+            with torch.no_grad():
+                output = without_values(successor).to(state.dtype).eval()(state, **kwargs)
+        except Exception:
+            continue
+        return (output[0] if isinstance(output, tuple) else output).shape == state.shape
+    return False
 
 
 def _holds(span: Span) -> str:
@@ -175,6 +190,7 @@ def _look(span: Span, state: torch.Tensor, kwargs: dict[str, Any], *, causal: bo
         causal=causal,
         dropout=drops[-1] if drops else 0.0,
         layer_idx=places[0] if places else None,
+        settings=tuple((name, value) for name, value in vars(span.module).items() if isinstance(value, str)),
     )
 
 

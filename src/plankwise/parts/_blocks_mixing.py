@@ -97,7 +97,7 @@ class Bottleneck(_Reading):
         super().__init__(form, block, width)
         self.enter, self.enter_norm = nn.Linear(form.width, width), nn.LayerNorm(width)
         self.share, self.share_norm = nn.Linear(form.width, width), nn.LayerNorm(width)
-        self.attention = Attention(width, width, heads, causal=form.causal, values=form.width)
+        self.attend = Attention(width, width, heads, causal=form.causal, values=form.width)
         self.attended, self.attended_norm = nn.Linear(width, width), nn.LayerNorm(width)
         self.ups = nn.ModuleList(nn.Linear(width, 4 * width) for _ in range(ffns))
         self.downs = nn.ModuleList(nn.Linear(4 * width, width) for _ in range(ffns))
@@ -106,7 +106,7 @@ class Bottleneck(_Reading):
 
     def compute(self, state: torch.Tensor, real: torch.Tensor | None) -> torch.Tensor:
         read = self.read(state)
-        mixed = self.attention(self.share_norm(self.share(read)), real, read)
+        mixed = self.attend(self.share_norm(self.share(read)), real, read)
         inner = self.attended_norm(self.enter_norm(self.enter(read)) + self.attended(mixed))
         for up, down, norm in zip(self.ups, self.downs, self.ffn_norms, strict=True):
             inner = norm(inner + down(self.act(up(inner))))

@@ -34,6 +34,8 @@ class Successor(nn.Module):
         super().__init__()
         self.form = form
         self.layer_idx = form.layer_idx  # a decoder's place in a cache
+        for name, value in form.settings:
+            setattr(self, name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(self.form.names, args, strict=False)), **kwargs}
@@ -112,15 +114,16 @@ class Attention(nn.Module):
     def __init__(self, width: int, inner: int, heads: int, *, causal: bool, values: int | None = None) -> None:
         super().__init__()
         self.heads, self.causal = heads, causal
-        self.query = nn.Linear(width, inner)
-        self.key = nn.Linear(width, inner, bias=False)  # what is added to all keys alike changes nothing
-        self.value = nn.Linear(width if values is None else values, inner)
+        # None of them is called what a family calls its own: transformers renames those when it loads old checkpoints.
+        self.queries = nn.Linear(width, inner)
+        self.keys = nn.Linear(width, inner, bias=False)  # what is added to all keys alike changes nothing
+        self.values = nn.Linear(width if values is None else values, inner)
 
     def forward(
         self, state: torch.Tensor, real: torch.Tensor | None, values: torch.Tensor | None = None
     ) -> torch.Tensor:
         """What the heads give, side by side; values are read off the state unless others are given."""
-        read = (self.query(state), self.key(state), self.value(state if values is None else values))
+        read = (self.queries(state), self.keys(state), self.values(state if values is None else values))
         query, key, value = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in read)
         allowed = find_allowed(real, state.shape[1], causal=self.causal, device=state.device)
         found = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)

@@ -28,17 +28,13 @@ def start_blocks(
 ) -> None:
     """Draws each successor's weights, and unless they are to stay so has `fill(successor, donor, last)` change them.
 
-    The donor has the weights that `init` means; `last` is the span's last block. Where `init` is a checkpoint whose block is of the
-    successor's own kind, that block is copied.
+    The donor has the weights that `init` means; `last` is the span's last block.
 
     Raises:
         PlanError: `init` is neither a rule nor a checkpoint that fits.
     """
     given = zip(slots, successors, donors(model, slots, init, load), strict=True)
     for index, (slot, successor, found) in enumerate(given):
-        if type(found[0]) is type(successor):
-            successor.load_state_dict(found[0].state_dict())
-            continue
         with torch.random.fork_rng():
             torch.manual_seed(seed + index)
             _draw(model, successor)
@@ -53,9 +49,10 @@ def _draw(model: nn.Module, successor: nn.Module) -> None:
         own = dict(module.named_parameters(recurse=False))
         for name, parameter in own.items():  # new tensors: transformers leaves those alone that it has loaded
             setattr(module, name, nn.Parameter(torch.ones_like(parameter)))
-        if callable(reset := getattr(module, "reset_parameters", None)):
+        reset: Any = getattr(module, "reset_parameters", None)
+        if reset is not None:
             reset()
-        if own and rule is not None and (is_norm(module) or type(module) is nn.Linear):
+        if own and rule is not None and (reset is None or is_norm(module) or type(module) is nn.Linear):
             rule(module)
 
 

@@ -17,7 +17,7 @@ class LongShort(nn.Module):
     def __init__(self, width: int, heads: int, kernel: int, *, causal: bool) -> None:
         super().__init__()
         self.half = width // 2
-        self.attention = Attention(self.half, self.half, heads, causal=causal)
+        self.attend = Attention(self.half, self.half, heads, causal=causal)
         self.attended = nn.Linear(self.half, self.half)
         rest = width - self.half
         self.enter = nn.Linear(rest, rest)
@@ -27,7 +27,7 @@ class LongShort(nn.Module):
     def forward(self, state: torch.Tensor, real: torch.Tensor | None) -> torch.Tensor:
         far, near = state[..., : self.half], state[..., self.half :]
         near = self.leave(self.light(without_padding(self.enter(near), real)))
-        return torch.cat([self.attended(self.attention(far, real)), near], -1)
+        return torch.cat([self.attended(self.attend(far, real)), near], -1)
 
     def endings(self) -> list[nn.Linear]:
         return [self.attended, self.leave]
@@ -56,11 +56,11 @@ class Light(nn.Module):
     def __init__(self, width: int, depth: int, multiplier: float, groups: int, *, causal: bool) -> None:
         super().__init__()
         self.dextra = DExTra(width, depth, multiplier, groups)
-        self.attention = Attention(width // 2, width // 2, 1, causal=causal)
+        self.attend = Attention(width // 2, width // 2, 1, causal=causal)
         self.leave = nn.Linear(width // 2, width)
 
     def forward(self, state: torch.Tensor, real: torch.Tensor | None) -> torch.Tensor:
-        return self.leave(self.attention(self.dextra(state), real))
+        return self.leave(self.attend(self.dextra(state), real))
 
     def endings(self) -> list[nn.Linear]:
         return [self.leave]
@@ -130,7 +130,9 @@ class GroupLinear(nn.Module):
     def forward(self, features: torch.Tensor, began: torch.Tensor) -> torch.Tensor:
         """Reads (B, T, C) and (B, T, E) side by side in each group, gives (B, T, outputs)."""
         own, beside = (one.unflatten(-1, (self.groups, one.shape[-1] // self.groups)) for one in (features, began))
-        given = torch.cat([own, beside], -1).unsqueeze(-2)
-        found = (given @ self.weight).squeeze(-2) + self.bias
+        given = torch.cat([own, beside], -1)
+        found = (given.flatten(0, 1).transpose(0, 1) @ self.weight).transpose(0, 1).reshape(
+            *given.shape[:-1], -1
+        ) + self.bias
         found = functional.layer_norm(found, found.shape[-1:]) * self.gain + self.shift
         return functional.silu(found).flatten(-2)
