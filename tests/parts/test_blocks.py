@@ -13,7 +13,7 @@ from plankwise.core.chain import find_chains
 from plankwise.core.hybrid import install
 from plankwise.core.plan import Plan, even_plan, listed_plan
 from plankwise.core.schedule import Constant
-from plankwise.errors import ConfigError, PlanError
+from plankwise.errors import ConfigError, PlanError, RunError
 from plankwise.kinds import list_kinds, load_kind
 from plankwise.models.plans import assemble, build_successors, take_out
 from plankwise.models.saving import save
@@ -347,3 +347,12 @@ def test_options_that_contradict_each_other_are_refused():
     ):
         with pytest.raises(ConfigError, match=message):
             validate_part(part, options)
+
+
+def test_a_cache_that_does_not_keep_all_states_is_refused():
+    successor = successor_of(make("llama"), "convolution")
+    cache = transformers.StaticCache(config=successor.config, max_cache_len=12)
+    ids = make_batches(1, rows=2)[0]["input_ids"].clamp(min=3)
+    successor(input_ids=ids, past_key_values=cache)
+    with pytest.raises(RunError, match=r"needs all 9 states of a text, .*generate with use_cache=False"):
+        successor(input_ids=ids[:, :1], past_key_values=cache)

@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from plankwise.core.slot import is_cache, state_given
+from plankwise.errors import RunError
 
 if TYPE_CHECKING:
     from plankwise.parts._blocks import Form
@@ -55,11 +56,17 @@ class Successor(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """All states that the cache was given and which of them are real; of a part that does not mix, the new ones."""
         cache = getattr(cache, "self_attention_cache", cache)
+        before = int(cache.get_seq_length(self.layer_idx))
         known = torch.ones_like(state[..., :1]) if real is None else real[..., None].to(state.dtype)
         kept = state if self.mixes else known
         states, known = cache.update(kept[:, None], known[:, None], self.layer_idx)
-        if not self.mixes or states.shape[2] == state.shape[1]:
+        if not self.mixes or not before:
             return state, real
+        if states.shape[2] != before + state.shape[1]:
+            raise RunError(
+                f"a {type(self).__name__} needs all {before + state.shape[1]} states of a text, and the cache gives "
+                f"{states.shape[2]}: it has a window or a fixed size; generate with use_cache=False"
+            )
         return states[:, 0], known[:, 0, :, 0] > 0
 
 

@@ -110,7 +110,9 @@ def find_directions(donor: nn.Module, width: int, count: int) -> torch.Tensor:
     paths = [feed.path for units in [*found.heads, *([found.ffn] if found.ffn else [])] for feed in units.feeds]
     reading = [weights for path in dict.fromkeys(paths) if len(weights := matrix(donor, path)) == width]
     if not reading:  # nothing is known of its maps
-        reading = [one.weight.detach().T for one in donor.modules() if getattr(one, "in_features", 0) == width]
+        reading = [
+            matrix(donor, path) for path, one in donor.named_modules() if getattr(one, "in_features", 0) == width
+        ]
     total = sum(
         (one.double() @ one.double().T for one in reading),
         torch.zeros(width, width, dtype=torch.double, device=some.device),

@@ -16,16 +16,16 @@ class LongShort(nn.Module):
 
     def __init__(self, width: int, heads: int, kernel: int, *, causal: bool) -> None:
         super().__init__()
-        self.half = width // 2
-        self.attend = Attention(self.half, self.half, heads, causal=causal)
-        self.attended = nn.Linear(self.half, self.half)
-        rest = width - self.half
+        self.split = width // 2
+        self.attend = Attention(self.split, self.split, heads, causal=causal)
+        self.attended = nn.Linear(self.split, self.split)
+        rest = width - self.split
         self.enter = nn.Linear(rest, rest)
         self.light = LightConvolution(rest, heads, kernel, causal=causal)
         self.leave = nn.Linear(rest, rest)
 
     def forward(self, state: torch.Tensor, real: torch.Tensor | None) -> torch.Tensor:
-        far, near = state[..., : self.half], state[..., self.half :]
+        far, near = state[..., : self.split], state[..., self.split :]
         near = self.leave(self.light(without_padding(self.enter(near), real)))
         return torch.cat([self.attended(self.attend(far, real)), near], -1)
 
@@ -69,8 +69,7 @@ class Light(nn.Module):
 class DExTra(nn.Module):
     """A deep unit of group linear transforms, (B, T, D) to (B, T, D/2), which widens and narrows again.
 
-    Each layer but the first reads what the one before gives, its features shuffled over the groups, beside what all began with; so
-    does the last map.
+    Each layer but the first reads what the one before gives beside what all began with; so does the last map.
     """
 
     def __init__(self, width: int, depth: int, multiplier: float, groups: int) -> None:
@@ -87,7 +86,7 @@ class DExTra(nn.Module):
         began = self.enter(state)
         found = torch.zeros_like(began[..., :0])
         for layer in self.layers:
-            found = shuffle(layer(found, began), layer.groups)
+            found = layer(found, began)
         return self.leave(torch.cat([found, began], -1))
 
 
@@ -108,7 +107,7 @@ def shuffle(features: torch.Tensor, groups: int) -> torch.Tensor:
 
 
 class GroupLinear(nn.Module):
-    """A linear map of each group of features by itself, a norm over each group, and swish."""
+    """A linear map of each group of features by itself, a norm over each group, and swish; what it gives is shuffled."""
 
     def __init__(self, inputs: int, outputs: int, groups: int) -> None:
         super().__init__()
@@ -135,4 +134,4 @@ class GroupLinear(nn.Module):
             *given.shape[:-1], -1
         ) + self.bias
         found = functional.layer_norm(found, found.shape[-1:]) * self.gain + self.shift
-        return functional.silu(found).flatten(-2)
+        return shuffle(functional.silu(found).flatten(-2), self.groups)
