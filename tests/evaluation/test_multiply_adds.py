@@ -51,3 +51,16 @@ def test_there_is_no_bound_where_products_were_not_counted(counts):
 
 def test_there_is_no_bound_between_numbers_of_different_types():
     assert bound_speedup(modules(second=torch.bfloat16), {"before": 60, "after": 40}, "before", "after") is None
+
+
+@pytest.mark.parametrize(("cell", "gates"), [(nn.LSTM, 4), (nn.GRU, 3)])
+def test_recurrent_layers_count_one_product_a_token_with_each_of_their_matrices(cell, gates):
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = cell(6, 5, batch_first=True)
+
+        def forward(self, state):
+            return self.layer(state)
+
+    assert count_multiply_adds(Layer(), {"state": torch.zeros(2, 7, 6)}) == 2 * 7 * gates * 5 * (6 + 5)

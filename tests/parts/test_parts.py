@@ -1,5 +1,6 @@
 """The contract of every part, found by its file, plug-ins included, with the options it has by default."""
 
+import contextlib
 import copy
 import json
 import subprocess
@@ -59,10 +60,16 @@ def make_ship(name, *, init="lower", shared=False):
     plan = plan_for(name, model)
     successors = build_successors(model, plan, init=init, seed=0)
     if shared:
+        if shapes(successors[0]) != shapes(successors[-1]):
+            pytest.skip("the part's successors differ by slot, so that none can stand in two")
         successors[-1] = successors[0]
     ship = launch(model, plan, successors, Constant(rate=1), seed=0, unfreeze="nothing", rules=Rules())
     ship.begin(1)
     return ship.eval()
+
+
+def shapes(module):
+    return {key: value.shape for key, value in module.state_dict().items()}
 
 
 def make_inputs():
@@ -91,6 +98,13 @@ def shared_names(model):
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
     return sorted(group for group in names.values() if len(group) > 1)
+
+
+def num_shared(name, *, shared):
+    """How many parameters two slots have in common: by the part, or else if `make_ship` has them share a successor."""
+    model = make_model()
+    first, *_, last = build_successors(model, plan_for(name, model), init="lower", seed=0)
+    return len(list(first.parameters())) if shared or first is last else 0
 
 
 @EVERY_PART
@@ -139,7 +153,7 @@ def test_successors_start_from_the_seed_alone_and_the_model_is_only_read(name, i
 def test_successors_are_on_the_models_device(name):
     model = make_model().to("meta")
     built = build_successors(model, plan_for(name, model), init="lower", seed=0)
-    assert {parameter.device.type for module in built for parameter in module.parameters()} == {"meta"}
+    assert {parameter.device.type for module in built for parameter in module.parameters()} <= {"meta"}
 
 
 @EVERY_PART
@@ -163,6 +177,8 @@ def test_padding_does_not_matter(name):
 @EVERY_PART
 def test_each_parameter_of_a_successor_gets_a_gradient(name):
     ship = make_ship(name)
+    if not ship.successor_parameters():
+        pytest.skip("the part has no weights")
     ship.train()
     with ship.masked(True):
         ship(**make_inputs(), labels=torch.tensor([0, 2])).loss.backward()
@@ -171,8 +187,8 @@ def test_each_parameter_of_a_successor_gets_a_gradient(name):
         for key, parameter in ship.successor_parameters().items()
         if parameter.grad is None or not parameter.grad.abs().sum() > 0
     ]
-    # Attention is unchanged by what is added to all keys alike.
-    assert not [key for key in missing if not key.endswith("key.bias")]
+    # Attention is unchanged by what is added to all keys alike; the first token, which the classifier reads, has none before it.
+    assert not [key for key in missing if not key.endswith(("key.bias", "right.weight_hh_l0"))]
 
 
 @EVERY_PART
@@ -181,9 +197,7 @@ def test_collapse_is_equal_to_the_bit_and_keeps_what_is_shared(name, shared):
     ship = make_ship(name, shared=shared)
     successor = ship.collapse()
     assert torch.equal(logits(successor), logits(ship))
-    assert len(shared_names(successor)) == (
-        len(list(ship.get_submodule(ship.plan.slots[0].places[0]).successor.parameters())) if shared else 0
-    )
+    assert len(shared_names(successor)) == num_shared(name, shared=shared)
     assert sum(one.numel() for one in successor.parameters()) == sum(
         {id(one): one.numel() for key, one in ship.named_parameters() if ".block." not in key}.values()
     )
@@ -209,6 +223,8 @@ def test_successors_can_be_fitted_to_their_spans(name, tmp_path, tiny):
     model = make_model()
     plan = plan_for(name, model)
     successors = build_successors(model, plan, init="random", seed=0)
+    if not any(list(one.parameters()) for one in successors):
+        pytest.skip("the part has no weights")
     before = copy.deepcopy(model)
     texts = make_texts()
     tiny.save_tokenizer(tmp_path / "tokenizer")
@@ -217,12 +233,12 @@ def test_successors_can_be_fitted_to_their_spans(name, tmp_path, tiny):
         train=texts,
         score=lambda model: {},
         tokenizer=AutoTokenizer.from_pretrained(tmp_path / "tokenizer"),
-        options=FitOptions(max_steps=12, batch_size=8, learning_rate=1e-2, evaluate_every=12),
+        options=FitOptions(max_steps=24, batch_size=8, learning_rate=1e-2, evaluate_every=24),
         folder=tmp_path / "checkpoints",
         context=Context(Console(quiet=True), tmp_path),
     )
     fitted = fit(model, plan, successors, stage, texts)
-    assert fitted.stage.steps == 12
+    assert fitted.stage.steps == 24
     assert all(after < before for after, before in zip(fitted.after, fitted.before, strict=True))
     assert same_state(model, before)
 
@@ -282,9 +298,10 @@ def reloaded(tmp_path_factory):
     saved = {}
     for name in PARTS:
         for shared in (False, True):
-            successor = make_ship(name, shared=shared).collapse()
-            saved[f"{name}-{shared}"] = successor
-            save(successor, folder / f"{name}-{shared}")
+            with contextlib.suppress(pytest.skip.Exception):
+                successor = make_ship(name, shared=shared).collapse()
+                saved[f"{name}-{shared}"] = successor
+                save(successor, folder / f"{name}-{shared}")
     torch.save(make_inputs(), folder / "inputs.pt")
     call = [sys.executable, "-c", LOADER, str(folder), json.dumps(list(saved))]
     done = subprocess.run(call, capture_output=True, text=True)
@@ -296,6 +313,8 @@ def reloaded(tmp_path_factory):
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("way", ["load", "auto", "again"])
 def test_a_process_of_its_own_loads_equal_weights_that_are_shared_as_before(name, shared, way, reloaded):
+    if f"{name}-{shared}" not in reloaded[0]:
+        pytest.skip("the part's successors differ by slot, so that none can stand in two")
     saved, found = (one[f"{name}-{shared}"] for one in reloaded)
     found = found[way]
     state = saved.state_dict()
@@ -303,23 +322,26 @@ def test_a_process_of_its_own_loads_equal_weights_that_are_shared_as_before(name
     assert all(torch.equal(value, state[key]) for key, value in found["state"].items())
     assert torch.equal(found["logits"], logits(copy.deepcopy(saved)))
     assert found["shared"] == found["copied"] == shared_names(saved)
-    assert bool(found["shared"]) == shared
+    assert len(found["shared"]) == num_shared(name, shared=shared)
 
 
 @EVERY_PART
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_encoder_alone_is_loaded_with_equal_weights(name, shared, reloaded):
+    if f"{name}-{shared}" not in reloaded[0]:
+        pytest.skip("the part's successors differ by slot, so that none can stand in two")
     saved, found = (one[f"{name}-{shared}"] for one in reloaded)
     state = saved.bert.state_dict()
     assert found["base"]["state"].keys() == state.keys()
     assert all(torch.equal(value, state[key]) for key, value in found["base"]["state"].items())
-    assert bool(found["base"]["shared"]) == shared
+    assert len(found["base"]["shared"]) == num_shared(name, shared=shared)
 
 
 @EVERY_PART
 def test_a_successor_is_a_plain_checkpoint_unless_its_part_or_its_sharing_needs_a_plan(name):
-    plain, shared = (make_ship(name, shared=shared).collapse() for shared in (False, True))
+    plain = make_ship(name).collapse()
     assert (plain.config.model_type == "bert") == (type(plain) is BertForSequenceClassification)
+    shared = make_ship(name, shared=True).collapse()
     assert shared.config.model_type == "plankwise"
     assert Plan.from_json(shared.config.plan).slots[0].part == name
 

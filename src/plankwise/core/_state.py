@@ -82,6 +82,10 @@ class HybridState:
             return (rate > 0,) * len(self.slots)
         return draw_mask(self.seed, step, rate, len(self.slots))
 
+    def trains(self, mask: tuple[bool, ...]) -> bool:
+        """Whether a successor that has weights runs with this mask."""
+        return any(replaced and slot.trainable for replaced, slot in zip(mask, self.slots, strict=True))
+
     def unfrozen_at(self, step: int) -> frozenset[str]:
         """The parameters outside the slots that are trained at a step."""
         return self.rules.unfrozen if step >= self.full_step else frozenset()

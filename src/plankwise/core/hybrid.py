@@ -59,12 +59,12 @@ class Hybrid(nn.Module):
 
     @property
     def trains_nothing(self) -> bool:
-        """Whether the current step trains nothing: no slot is replaced, and nothing else is trained.
+        """Whether the current step trains nothing: no slot is replaced by anything that has weights, and nothing else is trained.
 
         A loop of one's own may leave such a step out, and has to under a gradient scaler, which refuses a step without gradients.
         """
         state = self._hybrid_state
-        return state.step is not None and not any(state.mask) and not state.unfrozen_at(state.step)
+        return state.step is not None and not state.trains(state.mask) and not state.unfrozen_at(state.step)
 
     def begin(self, num_steps: int) -> None:
         """Starts training: fixes the number of optimiser steps and freezes what is not trained in the first phase.
@@ -106,7 +106,7 @@ class Hybrid(nn.Module):
     def count_skipped(self, steps: int) -> int:
         """How many of the first `steps` optimiser steps train nothing."""
         state = self._hybrid_state
-        return sum(not any(state.draw(step)) for step in range(steps) if not state.unfrozen_at(step))
+        return sum(not state.trains(state.draw(step)) for step in range(steps) if not state.unfrozen_at(step))
 
     def count_replaced(self, steps: range) -> list[int]:
         """In how many of the steps each slot is replaced."""
@@ -204,7 +204,9 @@ class Hybrid(nn.Module):
         trained |= {id(parameter) for name, parameter in self.named_parameters() if name in unfrozen}
         for parameter in self.parameters():
             parameter.requires_grad_(state.rules.frozen_gradients or id(parameter) in trained)
-        state.frozen_modules = [] if state.rules.frozen_dropout else list(_frozen_modules(self, trained))
+        # Of what is in the model, not the model itself: its mode says whether it is trained, even if nothing in it is.
+        found = (one for child in self.children() for one in _frozen_modules(child, trained))
+        state.frozen_modules = [] if state.rules.frozen_dropout else list(found)
         state.module_modes = []
         if self.training:
             self.train()
@@ -271,6 +273,7 @@ def install(
     state = HybridState(plan, schedule, seed, rules or Rules(), type(model), [Replaceable() for _ in plan.slots])
     state.mask = (False,) * len(plan.slots)
     for slot, replaceable, successor in zip(plan.slots, state.slots, successors, strict=True):
+        replaceable.trainable = next(successor.parameters(), None) is not None
         for path in slot.places:
             owned = successor if path == slot.places[0] else None
             block = model.get_submodule(path)

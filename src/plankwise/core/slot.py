@@ -32,6 +32,7 @@ class Replaceable:
         self.weight: float | None = None  # of the successor's state where both run; None: one of them runs
         self.pair: Pair | None = None  # of the latest forward pass, kept while `pairing`
         self.pairing = False
+        self.trainable = True  # the successor has weights
         # What flows from a slot's first place to its last, by thread: DataParallel runs a copy of the model in each of its threads.
         self.rest: dict[int, tuple | None] = {}  # what the successor returned beside its state
         self.waiting: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # the slot's input, the successor's state

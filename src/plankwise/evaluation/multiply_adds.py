@@ -1,5 +1,6 @@
 """Multiply-adds of a forward pass, and the speed-up that they allow."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from plankwise.models.exits import hurried
 
 
+def _count_recurrent(states: Any, weights: Any, recurrent: Any, *given: Any, **more: Any) -> int:
+    """Of a fused recurrent layer, by the shapes of its states (T, B, D) and of its two matrices."""
+    return 2 * math.prod(states[:2]) * (math.prod(weights) + math.prod(recurrent))
+
+
+UNKNOWN = {torch.ops.aten.mkldnn_rnn_layer: _count_recurrent}  # what torch's counter does not count
+
+
 def count_multiply_adds(model: nn.Module, inputs: Any) -> int:
     """The multiplications, each with its addition, in all matrix products and convolutions of one forward pass.
 
@@ -21,7 +30,11 @@ def count_multiply_adds(model: nn.Module, inputs: Any) -> int:
     device = next(model.parameters()).device
     moved = {name: value.to(device) for name, value in inputs.items()}
     # The counter does not know every fused attention kernel (the CPU's for one); the plain one is made of products it knows.
-    with _frozen(model), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+    with (
+        _frozen(model),
+        sdpa_kernel(SDPBackend.MATH),
+        FlopCounterMode(display=False, custom_mapping=UNKNOWN) as counter,
+    ):
         model(**moved)
     return counter.get_total_flops() // 2
 

@@ -166,6 +166,8 @@ def _find_candidates(
     found: list[Candidate] = []
     for start, module in modules.items():
         module.eval()
+        if next(module.parameters(), None) is None:  # there is nothing to solve in it
+            return [Candidate(start, module, [], [])]
         maps = find_maps(module, lambda module=module: given.run(module))  # type: ignore[misc]
         if not wanted or not maps or not _end_alike(module, maps[-1][-1], last, wanted[-1][-1]):
             continue
