@@ -33,6 +33,7 @@ PLANS = {
     "any": {"successors": 2},
     "blocks": {"successors": 2},
     "linear": {"slots": [{"path": "bert.encoder.layer.*.intermediate.dense"}]},
+    "map": {"slots": [{"path": "bert.encoder.layer.*.intermediate.dense"}]},
     "embedding": {
         "slots": [{"path": "bert.embeddings.word_embeddings"}, {"path": "bert.embeddings.position_embeddings"}]
     },

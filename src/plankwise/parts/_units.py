@@ -85,10 +85,11 @@ def find_units(block: nn.Module) -> Found:
 
 def _maps(block: nn.Module) -> list[str]:
     """The block's linear maps, in the order in which they were made."""
-    return [path for path, one in block.named_modules() if _is_map(one)]
+    return [path for path, one in block.named_modules() if is_map(one)]
 
 
-def _is_map(module: nn.Module) -> bool:
+def is_map(module: nn.Module) -> bool:
+    """Whether a module is a linear map, of torch or of GPT-2's making."""
     from torch import nn
     from transformers.pytorch_utils import Conv1D
 

@@ -1,0 +1,75 @@
+"""What the parts for sublayers and embeddings share before torch is needed: amounts as shares or numbers, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator
+
+from plankwise.core.plan import Slot
+from plankwise.errors import ConfigError, PlanError
+from plankwise.parts import Span
+from plankwise.parts._units import number_kept
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def _whole_above_one(value: float) -> float:
+    if value > 1 and value != int(value):
+        raise ConfigError(f"{value:g} is neither a share nor a number; give a share up to 1 or a whole number")
+    return value
+
+
+Amount = Annotated[float, AfterValidator(_whole_above_one)]  # a share up to 1, a number above
+
+
+def count(span: Span, key: str, amount: float, most: int) -> int:
+    """How many an option means of the `most` that there are in a slot.
+
+    Raises:
+        PlanError: it means more.
+    """
+    found = number_kept(amount, most)
+    if found > most:
+        raise PlanError(
+            f"plan.options.{key} is {amount:g}, but slot {span.slot} holds a {type(span.module).__name__} that allows {most} at "
+            f"most; give a share up to 1, or a number up to {most}"
+        )
+    return found
+
+
+def check_table(span: Span) -> None:
+    """Lets embeddings pass that do nothing but look up rows.
+
+    Raises:
+        PlanError: it is a class of the family's own, which may scale or shift what it looks up.
+    """
+    from torch import nn
+
+    if type(span.module) is not nn.Embedding:
+        raise PlanError(
+            f"plan.part is {span.slot.part!r}, which replaces a plain torch.nn.Embedding, but slot {span.slot} holds a "
+            f"{type(span.module).__name__}, which does more than look up rows; leave it as it is"
+        )
+
+
+def refuse_tied(model: nn.Module, slots: list[Slot]) -> None:
+    """Lets embeddings pass whose tables nothing else reads.
+
+    Raises:
+        PlanError: a table is also an output layer's, or another embedding's.
+    """
+    for slot in slots:
+        table = model.get_submodule(slot.path).weight
+        others = [
+            name
+            for name, value in model.named_parameters(remove_duplicate=False)
+            if value is table and not name.startswith(f"{slot.path}.")
+        ]
+        if others:
+            raise PlanError(
+                f"plan.part is {slot.part!r}, but the table of slot {slot} is also {others[0]}, and the two could not stay one; "
+                "give a model whose output does not share the table (a classifier, or tie_word_embeddings = false before it was "
+                "trained), or shrink both together by plan.vocabulary"
+            )

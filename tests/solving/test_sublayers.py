@@ -1,0 +1,50 @@
+"""Parts of sublayers and embeddings where successors are solved: nearer than their plain starts, alone and in one plan."""
+
+import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+from plankwise.config import PlanOptions
+from plankwise.core.plan import Plan
+from plankwise.models.plans import build_successors, make_plan
+
+FFN = [{"path": f"bert.encoder.layer.*.{name}.dense"} for name in ("intermediate", "output")]
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.no_grad():
+        yield
+
+
+@pytest.fixture
+def bert():
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 99, "hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 32}
+    config = BertConfig(**sizes, num_hidden_layers=4, max_position_embeddings=16, initializer_range=0.2)
+    return BertForSequenceClassification(config).eval()
+
+
+def plan_for(model, part, slots, **options) -> Plan:
+    return make_plan(model, PlanOptions(part=part, options=options, slots=slots))
+
+
+def test_solved_low_rank_is_nearer_than_its_singular_value_decomposition(bert, toys, solved):
+    found = solved(bert, toys.make_tokens(), plan_for(bert, "low_rank", FFN, rank=0.5))
+    assert found.effect < found.solution.effect_before / 2
+    assert [slot["maps"] for slot in found.solution.slots] == [1] * 8
+
+
+def test_each_solved_map_is_nearer_to_what_the_map_gives_by_itself(bert, toys, solved):
+    plan = plan_for(bert, "low_rank", [{"path": "bert.encoder.layer.0.intermediate.dense"}], rank=4)
+    batches = toys.make_tokens()
+    given = []
+    linear = bert.bert.encoder.layer[0].intermediate.dense
+    handle = linear.register_forward_hook(lambda _, args, output: given.append((args[0], output)))
+    for batch in batches[-2:]:  # not those that it is solved on
+        bert(**batch)
+    handle.remove()
+    plain = build_successors(bert, plan, init="lower", seed=0)[0]
+    found = solved(bert, batches, plan).successors[0]
+    missed = [sum((one(x) - y).square().sum() for x, y in given) for one in (found, plain)]
+    assert missed[0] < missed[1]
