@@ -7,6 +7,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from plankwise.config import PlanOptions
 from plankwise.core.plan import Plan
 from plankwise.models.plans import build_successors, make_plan
+from plankwise.solving.tokens import Places
 
 FFN = [{"path": f"bert.encoder.layer.*.{name}.dense"} for name in ("intermediate", "output")]
 
@@ -48,3 +49,47 @@ def test_each_solved_map_is_nearer_to_what_the_map_gives_by_itself(bert, toys, s
     found = solved(bert, batches, plan).successors[0]
     missed = [sum((one(x) - y).square().sum() for x, y in given) for one in (found, plain)]
     assert missed[0] < missed[1]
+
+
+def test_solved_fixed_attention_is_nearer_than_the_heads_in_their_order(bert, toys, solved):
+    plan = plan_for(bert, "fixed_attention", [{"path": "bert.encoder.layer.*.attention"}])
+    found = solved(bert, toys.make_tokens(), plan)
+    assert found.effect < found.solution.effect_before / 2
+    assert all(
+        slot["maps"] == 4 for slot in found.solution.slots
+    )  # of the learned head, of all values, and behind them
+
+
+def test_the_constant_of_no_attention_becomes_the_mean_of_what_attention_adds(bert, toys, solved):
+    plan = plan_for(bert, "no_attention", [{"path": "bert.encoder.layer.3.attention"}])
+    batches = toys.make_tokens()
+    found = solved(bert, batches, plan)
+    places = Places(**found.solution.slots[0]["weights"])
+    given, counted = [], []
+    handle = bert.bert.encoder.layer[3].attention.output.dense.register_forward_hook(
+        lambda _, args, out: given.append(out)
+    )
+    for batch in batches[:-2]:
+        bert(**batch)
+        counted.append(places.weigh(batch["attention_mask"]))
+    handle.remove()
+    total = sum((state * often[..., None]).sum((0, 1)) for state, often in zip(given, counted, strict=True))
+    mean = total / sum(often.sum() for often in counted)
+    torch.testing.assert_close(found.successors[0].bias, mean, atol=1e-5, rtol=1e-4)
+    assert found.effect < found.solution.effect_before
+
+
+MIXED = [
+    {"path": "bert.embeddings.word_embeddings", "part": "factorised_embedding", "options": {"width": 0.75}},
+    {"path": "bert.encoder.layer.0.attention", "part": "fixed_attention"},
+    {"path": "bert.encoder.layer.1.intermediate.dense", "part": "low_rank", "options": {"rank": 0.5}},
+    {"path": "bert.encoder.layer", "span": [2, 3], "part": "thin"},
+]
+
+
+def test_parts_of_all_kinds_are_solved_in_one_plan(bert, toys, solved):
+    found = solved(bert, toys.make_tokens(), plan_for(bert, "layers", MIXED))
+    parts = [slot.part for slot in found.plan.slots]
+    assert parts == ["factorised_embedding", "fixed_attention", "low_rank", "thin"]
+    assert [slot["maps"] > 0 for slot in found.solution.slots] == [False, True, True, True]
+    assert found.effect < found.solution.effect_before / 2

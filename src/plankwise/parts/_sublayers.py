@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator
 
 from plankwise.core.plan import Slot
 from plankwise.errors import ConfigError, PlanError
 from plankwise.parts import Span
-from plankwise.parts._units import number_kept
+from plankwise.parts._units import head_size, is_map, number_kept
 
 if TYPE_CHECKING:
     from torch import nn
+
+# A config that has this entry lets one block hand on a bias for relative positions to all others (T5, MPNet).
+SHARED_BIAS = "relative_attention_num_buckets"
 
 
 def _whole_above_one(value: float) -> float:
@@ -73,3 +77,41 @@ def refuse_tied(model: nn.Module, slots: list[Slot]) -> None:
                 "give a model whose output does not share the table (a classifier, or tie_word_embeddings = false before it was "
                 "trained), or shrink both together by plan.vocabulary"
             )
+
+
+@dataclass(frozen=True)
+class Attention:
+    """An attention sublayer: what of it is left when its heads are gone, by paths in it."""
+
+    output: str  # the map behind the heads
+    norm: str | None  # of its sum with the state, where both are inside
+    layer_idx: int | None  # its place in a cache
+
+
+def find_attention(span: Span) -> Attention:
+    """The parts of an attention sublayer: BERT's, with its residual connection and norm, or one that only gives what is added.
+
+    Raises:
+        PlanError: it is built otherwise.
+    """
+    module: Any = span.module
+    inner, output = getattr(module, "self", None), getattr(module, "output", None)
+    maps = [name for name, child in module.named_children() if is_map(child)]
+    if not hasattr(span.config, SHARED_BIAS):
+        if inner is not None and head_size(inner) and hasattr(output, "dense") and hasattr(output, "LayerNorm"):
+            return Attention("output.dense", "output.LayerNorm", getattr(inner, "layer_idx", None))
+        if head_size(module) and len(maps) in (
+            2,
+            4,
+        ):  # queries, keys and values, in one map or three, and the one behind
+            return Attention(maps[-1], None, getattr(module, "layer_idx", None))
+    raise PlanError(
+        f"plan.part is {span.slot.part!r}, but slot {span.slot} holds a {type(module).__name__}, which is not an attention "
+        "sublayer that it knows: one with `self` and `output`, as BERT's attention, or one that holds its maps itself, as GPT-2's "
+        "attn and Llama's self_attn, and shares no bias with other blocks; name such modules in plan.slots, or choose another part"
+    )
+
+
+def as_precise(span: Span, module: nn.Module) -> nn.Module:
+    """A new module in the precision of the one that it is to replace."""
+    return module.to(next(span.module.parameters()).dtype)

@@ -62,7 +62,7 @@ class Found:
 def find_units(block: nn.Module) -> Found:
     """The heads and channels of a block."""
     maps = _maps(block)
-    owners = [path for path, one in block.named_modules() if _head_size(one) and _directly_in(path, maps)]
+    owners = [path for path, one in block.named_modules() if head_size(one) and _directly_in(path, maps)]
     heads: list[Units] = []
     reason = "" if owners else "no module in it says how wide a head is and holds linear maps"
     taken: set[str] = set()
@@ -96,7 +96,8 @@ def is_map(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear | Conv1D)
 
 
-def _head_size(module: nn.Module) -> int | None:
+def head_size(module: nn.Module) -> int | None:
+    """How wide a head is, if a module says so of itself."""
     return next((value for name in HEAD_SIZES if isinstance(value := vars(module).get(name), int)), None)
 
 
@@ -106,7 +107,7 @@ def _directly_in(owner: str, maps: list[str]) -> list[str]:
 
 def _heads(block: nn.Module, owner: str, feeding: list[str], output: str) -> Units:
     module = block.get_submodule(owner)
-    size = _head_size(module)
+    size = head_size(module)
     assert size is not None
     total, state = _shape(block, output)
     widths = {path: _shape(block, path)[1] for path in feeding}
@@ -198,7 +199,7 @@ def keep_units(block: nn.Module, units: Units, kept: torch.Tensor) -> dict[str, 
 
 def _numbers(owner: nn.Module, units: Units, count: int) -> dict[str, int]:
     """What a module is to say of its width, under any of the names for it, once so many units are left."""
-    size = _head_size(owner)
+    size = head_size(owner)
     if size is None:
         return dict.fromkeys(FFN_SIZES, count)
     heads = dict.fromkeys(HEAD_COUNTS, count * units.size // size)

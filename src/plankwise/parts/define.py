@@ -19,7 +19,7 @@ from pydantic import Field
 
 from plankwise.core.plan import Slot
 from plankwise.parts import Load, PartOptions, Span, donors
-from plankwise.parts._sublayers import Amount, check_table, count, refuse_tied
+from plankwise.parts._sublayers import Amount, as_precise, check_table, count, refuse_tied
 
 if TYPE_CHECKING:
     from torch import nn
@@ -66,7 +66,8 @@ def _build(span: Span, options: Options) -> nn.Module:
     widest = max(narrow, round(options.expand * states))
     steps = [(widest - narrow) * (place + 1) / options.depth for place in range(options.depth)]
     widths = [divisible(narrow + step) for step in steps]
-    return Define(rows, narrow, widths, groups, states, span.module.padding_idx, cached=options.cached)
+    network = Define(rows, narrow, widths, groups, states, span.module.padding_idx, cached=options.cached)
+    return as_precise(span, network)
 
 
 def start(

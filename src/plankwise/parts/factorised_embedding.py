@@ -13,7 +13,7 @@ from pydantic import Field
 
 from plankwise.core.plan import Slot
 from plankwise.parts import Load, PartOptions, Span, donors
-from plankwise.parts._sublayers import Amount, check_table, count, refuse_tied
+from plankwise.parts._sublayers import Amount, as_precise, check_table, count, refuse_tied
 
 if TYPE_CHECKING:
     from torch import nn
@@ -41,7 +41,7 @@ def build(spans: list[Span], options: Options) -> list[nn.Module]:
         check_table(span)
         rows, width = span.module.weight.shape
         narrow = count(span, "width", options.width, width)
-        built.append(FactorisedEmbedding(rows, narrow, width, span.module.padding_idx))
+        built.append(as_precise(span, FactorisedEmbedding(rows, narrow, width, span.module.padding_idx)))
     return built
 
 

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from plankwise.core.plan import Slot
 from plankwise.parts import Importance, Load, PartOptions, Runs, Span, donors
-from plankwise.parts._sublayers import Amount, count
+from plankwise.parts._sublayers import Amount, as_precise, count
 from plankwise.parts._units import matrix
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def build(spans: list[Span], options: Options) -> list[nn.Module]:
     for span in spans:
         inputs, outputs = matrix(span.module, "").shape
         rank = count(span, "rank", options.rank, min(inputs, outputs))
-        built.append(LowRank(inputs, outputs, rank, bias=span.module.bias is not None))
+        built.append(as_precise(span, LowRank(inputs, outputs, rank, bias=span.module.bias is not None)))
     return built
 
 
