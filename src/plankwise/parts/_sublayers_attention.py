@@ -105,7 +105,7 @@ def find_real(mask: Any, state: torch.Tensor) -> torch.Tensor:
     if mask.dim() == 2:
         return mask.bool()
     keys = mask[:, 0, 0]  # all tokens of a text may see the same ones
-    return (keys if keys.dtype == torch.bool else keys > -1).expand(len(state), -1)
+    return (keys if keys.dtype == torch.bool else keys > -1).expand(state.shape[0], -1)
 
 
 class NoAttention(nn.Module):
