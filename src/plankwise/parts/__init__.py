@@ -158,7 +158,7 @@ def finish(model: nn.Module, plan: Plan) -> Plan:
     finished: dict[int, nn.Module | None] = {}
     slots: list[Slot] = []
     for slot in plan.slots:
-        part = None if slot.part == OWN else load_kind("parts", slot.part, key="plan.part")
+        part: Any = None if slot.part == OWN else load_kind("parts", slot.part, key="plan.part")
         if not hasattr(part, "finish"):
             slots.append(slot)
             continue

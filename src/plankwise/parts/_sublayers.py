@@ -43,8 +43,8 @@ def count(span: Span, key: str, amount: float, most: int) -> int:
     return found
 
 
-def check_table(span: Span) -> None:
-    """Lets embeddings pass that do nothing but look up rows.
+def table_in(span: Span) -> nn.Embedding:
+    """What stands in a slot, if it is an embedding that does nothing but look up rows.
 
     Raises:
         PlanError: it is a class of the family's own, which may scale or shift what it looks up.
@@ -56,6 +56,7 @@ def check_table(span: Span) -> None:
             f"plan.part is {span.slot.part!r}, which replaces a plain torch.nn.Embedding, but slot {span.slot} holds a "
             f"{type(span.module).__name__}, which does more than look up rows; leave it as it is"
         )
+    return span.module
 
 
 def refuse_tied(model: nn.Module, slots: list[Slot]) -> None:

@@ -79,7 +79,7 @@ class FixedHeads(nn.Module):
         if learned:
             dropout = self.dropout.p if self.training else 0.0
             seen = functional.scaled_dot_product_attention(
-                *learned, last, attn_mask=real[:, None, None, :], dropout_p=dropout, scale=self.scaling
+                learned[0], learned[1], last, attn_mask=real[:, None, None, :], dropout_p=dropout, scale=self.scaling
             )
             found.append(seen)
         return torch.cat(found, 1).transpose(1, 2).flatten(2), None

@@ -13,16 +13,18 @@ layers, which are computed for each token of a text.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from plankwise.core.plan import Slot
 from plankwise.parts import Load, PartOptions, Span, donors
-from plankwise.parts._sublayers import Amount, as_precise, check_table, count, refuse_tied
+from plankwise.parts._sublayers import Amount, as_precise, count, refuse_tied, table_in
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from plankwise.parts._sublayers_define import Define
 
 REPLACES = "embedding"
 SOLVED = False
@@ -54,8 +56,8 @@ def build(spans: list[Span], options: Options) -> list[nn.Module]:
 def _build(span: Span, options: Options) -> nn.Module:
     from plankwise.parts._sublayers_define import Define
 
-    check_table(span)
-    rows, states = span.module.weight.shape
+    like = table_in(span)
+    rows, states = like.weight.shape
     groups = [max(options.groups >> place, 1) for place in range(options.depth)]
     unit = math.lcm(*groups)  # each layer divides what it reads and what it gives
 
@@ -66,13 +68,11 @@ def _build(span: Span, options: Options) -> nn.Module:
     widest = max(narrow, round(options.expand * states))
     steps = [(widest - narrow) * (place + 1) / options.depth for place in range(options.depth)]
     widths = [divisible(narrow + step) for step in steps]
-    network = Define(rows, narrow, widths, groups, states, span.module.padding_idx, cached=options.cached)
+    network = Define(rows, narrow, widths, groups, states, like.padding_idx, cached=options.cached)
     return as_precise(span, network)
 
 
-def start(
-    model: nn.Module, slots: list[Slot], successors: list[nn.Module], *, init: str, seed: int, load: Load
-) -> None:
+def start(model: nn.Module, slots: list[Slot], successors: list[Define], *, init: str, seed: int, load: Load) -> None:
     """Draws the layers by the seed; unless `init` is random, solves the last map for the table that it names.
 
     Raises:
@@ -81,13 +81,14 @@ def start(
     from plankwise.parts._sublayers_modules import draw
 
     refuse_tied(model, slots)
-    for index, (successor, (table, *_)) in enumerate(zip(successors, donors(model, slots, init, load), strict=True)):
+    given: Any = donors(model, slots, init, load)
+    for index, (successor, (table, *_)) in enumerate(zip(successors, given, strict=True)):
         draw(successor, seed + index)
         if init != "random":
             successor.fill(table.weight)
 
 
-def finish(successor: nn.Module, options: Options) -> nn.Module | None:
+def finish(successor: Define, options: Options) -> nn.Module | None:
     """The plain table (V, D) of what the network gives; None if the network stays."""
     from torch import nn
 

@@ -7,16 +7,18 @@ not solved. A row for padding gets no gradient, as before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from plankwise.core.plan import Slot
 from plankwise.parts import Load, PartOptions, Span, donors
-from plankwise.parts._sublayers import Amount, as_precise, check_table, count, refuse_tied
+from plankwise.parts._sublayers import Amount, as_precise, count, refuse_tied, table_in
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from plankwise.parts._sublayers_modules import FactorisedEmbedding
 
 REPLACES = "embedding"
 SOLVED = False
@@ -38,15 +40,15 @@ def build(spans: list[Span], options: Options) -> list[nn.Module]:
 
     built: list[nn.Module] = []
     for span in spans:
-        check_table(span)
-        rows, width = span.module.weight.shape
+        like = table_in(span)
+        rows, width = like.weight.shape
         narrow = count(span, "width", options.width, width)
-        built.append(as_precise(span, FactorisedEmbedding(rows, narrow, width, span.module.padding_idx)))
+        built.append(as_precise(span, FactorisedEmbedding(rows, narrow, width, like.padding_idx)))
     return built
 
 
 def start(
-    model: nn.Module, slots: list[Slot], successors: list[nn.Module], *, init: str, seed: int, load: Load
+    model: nn.Module, slots: list[Slot], successors: list[FactorisedEmbedding], *, init: str, seed: int, load: Load
 ) -> None:
     """Fills each with the truncated singular value decomposition of the table that `init` names; the model is only read.
 
@@ -56,7 +58,8 @@ def start(
     from plankwise.parts._sublayers_modules import draw
 
     refuse_tied(model, slots)
-    for index, (successor, (table, *_)) in enumerate(zip(successors, donors(model, slots, init, load), strict=True)):
+    given: Any = donors(model, slots, init, load)
+    for index, (successor, (table, *_)) in enumerate(zip(successors, given, strict=True)):
         if init == "random":
             draw(successor, seed + index)
         else:

@@ -76,9 +76,7 @@ def _check(span: Span) -> None:
         )
 
 
-def start(
-    model: nn.Module, slots: list[Slot], successors: list[nn.Module], *, init: str, seed: int, load: Load
-) -> None:
+def start(model: nn.Module, slots: list[Slot], successors: list[Any], *, init: str, seed: int, load: Load) -> None:
     """Fills each with the weights of the sublayer that `init` names, head by head; the model is only read."""
     from plankwise.parts._sublayers_modules import draw
 
@@ -110,7 +108,7 @@ def _fill(successor: Any, sublayer: Any, heads: list[int]) -> dict[str, torch.Te
     return {f"self.{name}": some for name, some in names.items()}
 
 
-def choose(successor: nn.Module, donor: nn.Module, runs: Runs, importance: Importance) -> dict[str, torch.Tensor]:
+def choose(successor: Any, donor: Any, runs: Runs, importance: Importance) -> dict[str, torch.Tensor]:
     """Gives each place of a successor the head of its donor that fits there best on texts."""
     from plankwise.parts._sublayers_attention import Misfit
 

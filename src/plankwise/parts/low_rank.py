@@ -10,7 +10,7 @@ Worth it below rank in·out / (in + out) only: above, the two maps have more wei
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -22,6 +22,8 @@ from plankwise.parts._units import matrix
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+    from plankwise.parts._sublayers_modules import LowRank
 
 REPLACES = "map"
 
@@ -48,13 +50,12 @@ def build(spans: list[Span], options: Options) -> list[nn.Module]:
     return built
 
 
-def start(
-    model: nn.Module, slots: list[Slot], successors: list[nn.Module], *, init: str, seed: int, load: Load
-) -> None:
+def start(model: nn.Module, slots: list[Slot], successors: list[LowRank], *, init: str, seed: int, load: Load) -> None:
     """Fills each pair with the truncated singular value decomposition of the map that `init` names; the model is only read."""
     from plankwise.parts._sublayers_modules import draw, leading
 
-    for index, (pair, (linear, *_)) in enumerate(zip(successors, donors(model, slots, init, load), strict=True)):
+    given: Any = donors(model, slots, init, load)
+    for index, (pair, (linear, *_)) in enumerate(zip(successors, given, strict=True)):
         if init == "random":
             draw(pair, seed + index)
         else:
@@ -62,7 +63,7 @@ def start(
             pair.fill(weight, linear.bias, leading(weight, pair.inner.out_features))
 
 
-def choose(successor: nn.Module, donor: nn.Module, runs: Runs, importance: Importance) -> dict[str, torch.Tensor]:
+def choose(successor: LowRank, donor: nn.Linear, runs: Runs, importance: Importance) -> dict[str, torch.Tensor]:
     """Fills a pair with what its donor gives in the directions in which that varies most on texts."""
     from plankwise.parts._sublayers_modules import Moments
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from plankwise.parts._sublayers_attention import NoAttention
+
 REPLACES = "module"
 SOLVED = False
 
@@ -43,7 +45,7 @@ def build(spans: list[Span], options: Options) -> list[nn.Module]:
 
 
 def start(
-    model: nn.Module, slots: list[Slot], successors: list[nn.Module], *, init: str, seed: int, load: Load
+    model: nn.Module, slots: list[Slot], successors: list[NoAttention], *, init: str, seed: int, load: Load
 ) -> None:
     """Gives each the constant and the norm of the sublayer that `init` names; the model is only read."""
     from plankwise.parts._sublayers_modules import draw
@@ -54,7 +56,7 @@ def start(
             successor.fill(sublayer)
 
 
-def choose(successor: nn.Module, donor: nn.Module, runs: Runs, importance: Importance) -> dict[str, torch.Tensor]:
+def choose(successor: NoAttention, donor: nn.Module, runs: Runs, importance: Importance) -> dict[str, torch.Tensor]:
     """Sets the constant to the mean of what the donor's output map gives on texts."""
     successor.fill(donor)
     total: Any = 0.0
