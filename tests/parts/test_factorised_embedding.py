@@ -8,7 +8,9 @@ import plankwise
 from plankwise.errors import PlanError
 from plankwise.models.plans import build_successors
 from plankwise.models.saving import save
+from plankwise.models.vocabulary import trim
 from sublayers import SMALL, logits, make, plan_of, successor_of
+from vocabularies import DOMAIN, make_word_piece
 
 WORDS = {
     "bert": "bert.embeddings.word_embeddings",
@@ -80,3 +82,17 @@ def test_embeddings_that_do_more_than_look_up_rows_and_wider_ones_are_refused():
     model = make()
     with pytest.raises(PlanError, match=r"plan\.options\.width is 17, but .* allows 16 at most"):
         build_successors(model, plan_of(model, "factorised_embedding", WORDS["bert"], width=17), init="lower", seed=0)
+
+
+@torch.no_grad()
+def test_its_vocabulary_is_trimmed_like_any_other():
+    tokenizer = make_word_piece()
+    model = make(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
+    successor = successor_of(model, plan_of(model, "factorised_embedding", WORDS["bert"]))
+    trimmed = trim(successor, tokenizer, DOMAIN)
+    assert trimmed.model.get_submodule(WORDS["bert"]).table.num_embeddings == len(trimmed.kept) < len(tokenizer)
+    before, after = (
+        one(**own(DOMAIN, padding=True, return_tensors="pt")).logits
+        for one, own in ((successor, tokenizer), (trimmed.model, trimmed.tokenizer))
+    )
+    assert torch.equal(after, before)

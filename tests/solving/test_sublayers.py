@@ -1,11 +1,15 @@
 """Parts of sublayers and embeddings where successors are solved: nearer than their plain starts, alone and in one plan."""
 
+import math
+
 import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from plankwise.config import PlanOptions
 from plankwise.core.plan import Plan
+from plankwise.errors import PlanError
+from plankwise.kinds import list_kinds, load_kind
 from plankwise.models.plans import build_successors, make_plan
 from plankwise.solving.tokens import Places
 
@@ -93,3 +97,28 @@ def test_parts_of_all_kinds_are_solved_in_one_plan(bert, toys, solved):
     assert parts == ["factorised_embedding", "fixed_attention", "low_rank", "thin"]
     assert [slot["maps"] > 0 for slot in found.solution.slots] == [False, True, True, True]
     assert found.effect < found.solution.effect_before / 2
+
+
+PLACES = {
+    "any": {"successors": 2},
+    "blocks": {"successors": 2},
+    "linear": {"slots": FFN[:1]},
+    "map": {"slots": FFN[:1]},
+    "embedding": {"slots": [{"path": "bert.embeddings.word_embeddings"}]},
+    "module": {"slots": [{"path": "bert.encoder.layer.*.attention"}]},
+}
+
+
+@pytest.mark.parametrize("name", list_kinds("parts"))
+def test_a_part_is_solved_or_refused_with_another_start_to_choose(name, bert, toys, solved):
+    replaces = load_kind("parts", name, key="plan.part").REPLACES
+    plan = make_plan(bert, PlanOptions(part=name, **PLACES[replaces]))
+    try:
+        found = solved(bert, toys.make_tokens(4), plan)
+    except PlanError as error:
+        refusal = str(error)
+    else:
+        assert math.isfinite(found.effect)
+        assert len(found.successors) == len(plan.slots)
+        return
+    assert "choose another plan.init, for example lower" in refusal
