@@ -65,7 +65,7 @@ def test_patterns_are_dealt_out_in_turn_and_stand_together():
 def test_a_successor_has_no_queries_and_keys_for_fixed_heads_and_is_saved_with_the_plan(name, learned, tmp_path):
     model = make(name)
     successor = successor_of(
-        model, plan_of(model, "fixed_attention", ATTENTION.replace("bert", name, 1), learned=learned)
+        model, plan_of(model, "fixed_attention", ATTENTION.replace("bert", name, 1), learned_heads=learned)
     )
     gone = 2 * 2 * (4 - learned) * (16 * 4 + 4)  # two blocks, queries and keys, heads of width 4 with their biases
     assert sum(one.numel() for one in model.parameters()) - sum(one.numel() for one in successor.parameters()) == gone
@@ -78,7 +78,7 @@ def test_learned_heads_give_what_they_gave(implementation):
     model = make(attn_implementation=implementation)
     for block in model.bert.encoder.layer:
         torch.nn.init.zeros_(block.attention.output.dense.weight[:, :8].detach())
-    plan = plan_of(model, "fixed_attention", ATTENTION, learned=2)
+    plan = plan_of(model, "fixed_attention", ATTENTION, learned_heads=2)
     torch.testing.assert_close(logits(successor_of(model, plan)), logits(model), atol=1e-5, rtol=1e-5)
 
 
@@ -88,7 +88,10 @@ def test_texts_say_which_head_takes_which_pattern():
     model = make()
     sublayer = model.bert.encoder.layer[0].attention
     (successor,) = build_successors(
-        model, plan_of(model, "fixed_attention", "bert.encoder.layer.0.attention", learned=1), init="lower", seed=0
+        model,
+        plan_of(model, "fixed_attention", "bert.encoder.layer.0.attention", learned_heads=1),
+        init="lower",
+        seed=0,
     )
     assert successor.self.patterns == ["current", "previous", "next"]
     order = ["next", "learned", "previous", "current"]  # what the donor's heads do
@@ -140,5 +143,5 @@ def test_a_decoder_of_berts_form_and_too_many_learned_heads_are_refused():
     with pytest.raises(PlanError, match="holds a BertAttention, whose tokens may not see later ones"):
         build_successors(model, plan_of(model, "fixed_attention", ATTENTION), init="lower", seed=0)
     model = make()
-    with pytest.raises(PlanError, match=r"plan\.options\.learned is 4, but slot .* has 4 heads.*choose 0 to 3"):
-        build_successors(model, plan_of(model, "fixed_attention", ATTENTION, learned=4), init="lower", seed=0)
+    with pytest.raises(PlanError, match=r"plan\.options\.learned_heads is 4, but slot .* has 4 heads.*choose 0 to 3"):
+        build_successors(model, plan_of(model, "fixed_attention", ATTENTION, learned_heads=4), init="lower", seed=0)

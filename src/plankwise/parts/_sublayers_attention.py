@@ -151,9 +151,8 @@ class Misfit:
     def __init__(self, successor: Any, donor: Any) -> None:
         self.heads: FixedHeads = successor.self
         output = donor.output.dense.weight.detach().unflatten(1, (self.heads.num_attention_heads, -1))
-        self.metric = torch.einsum(
-            "ohi,ohj->hij", output, output
-        )  # of what a head gives, by what the output map makes of it
+        # Of what a head gives, by what the output map makes of it.
+        self.metric = torch.einsum("ohi,ohj->hij", output, output)
         self.total = {pattern: output.new_zeros(len(self.metric)) for pattern in dict.fromkeys(self.heads.patterns)}
         self.given: Any = None
 

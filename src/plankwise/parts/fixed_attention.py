@@ -34,7 +34,7 @@ MAPS = {"query", "key", "value"}
 
 
 class Options(PartOptions):
-    learned: int = Field(1, ge=0, description="heads per block that keep learned attention")
+    learned_heads: int = Field(1, ge=0, description="heads per block that keep learned attention")
 
 
 def build(spans: list[Span], options: Options) -> list[nn.Module]:
@@ -52,12 +52,12 @@ def _build(span: Span, options: Options) -> nn.Module:
     _check(span)
     sublayer: Any = copy.deepcopy(span.module)
     heads = sublayer.self.num_attention_heads
-    if options.learned >= heads:
+    if options.learned_heads >= heads:
         raise PlanError(
-            f"plan.options.learned is {options.learned}, but slot {span.slot} has {heads} heads, and one at least is to be fixed; "
-            f"choose 0 to {heads - 1}"
+            f"plan.options.learned_heads is {options.learned_heads}, but slot {span.slot} has {heads} heads, and one at least is "
+            f"to be fixed; choose 0 to {heads - 1}"
         )
-    sublayer.self = FixedHeads(sublayer.self, options.learned)
+    sublayer.self = FixedHeads(sublayer.self, options.learned_heads)
     return as_precise(span, sublayer)
 
 
