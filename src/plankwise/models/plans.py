@@ -37,7 +37,13 @@ def make_plan(model: nn.Module, options: Any) -> Plan:
     for wanted in options.slots:
         part, own = options.part_of(wanted)
         slots += [Slot(path, tuple(wanted.span or ()), part, own) for path in match_paths(model, wanted.path)]
-    return checked_plan(slots, _chains_or_none(model))
+    return in_order(model, checked_plan(slots, _chains_or_none(model)))
+
+
+def in_order(model: nn.Module, plan: Plan) -> Plan:
+    """The plan with its slots in the order in which the model's modules were made, which is that of their run."""
+    order = {path: place for place, (path, _) in enumerate(model.named_modules(remove_duplicate=False))}
+    return Plan(tuple(sorted(plan.slots, key=lambda slot: order[slot.places[0]])))
 
 
 def check_model(model: Any) -> None:
@@ -117,8 +123,9 @@ def take_out(hybrid: Hybrid) -> nn.Module:
     lengths = {path: len(hybrid.get_submodule(path)) for path in hybrid.plan.chains}  # type: ignore[arg-type]
     successor = Hybrid.collapse(hybrid)
     unlabel_inside(successor)
+    plan = parts.finish(successor, hybrid.plan)
     make = rebuild if isinstance(successor, PreTrainedModel) else rebuild_inside
-    return make(successor, hybrid.plan, lengths)
+    return make(successor, plan, lengths)
 
 
 def check_collapse(model: nn.Module, plan: Plan, successors: list[nn.Module]) -> None:
@@ -168,9 +175,12 @@ def reassemble(predecessor: nn.Module, successor: nn.Module, plan: Plan) -> Hybr
     """The hybrid of a predecessor, which becomes it, and the successor that was made from it by this plan."""
     # Built anew and filled: a block of the shorter model has its place there, which is another layer's in a cache here.
     modules = build_successors(predecessor, plan, init="lower", seed=0)
-    for slot, module in zip(plan.slots, modules, strict=True):
+    for number, slot in enumerate(plan.slots):
         trained = successor.get_submodule(plan.after_collapse(slot.places[0]))
-        module.load_state_dict(trained.state_dict())
+        if type(trained) is type(modules[number]):
+            modules[number].load_state_dict(trained.state_dict())
+        else:  # what its part made of it at collapse
+            modules[number] = copy.deepcopy(trained)
     return assemble(predecessor, plan, modules)
 
 

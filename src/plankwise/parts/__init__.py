@@ -14,6 +14,10 @@ A file offers:
                                      and gives its tokens' weights (B, T), or None; `importance(counts)` gives for each map of the
                                      donor, by path, how much the answers depend on each of so many equal shares of what it reads.
                                      Gives, by the path of a map with fewer outputs than the donor's, which of the donor's it has
+    SOLVED                           optional, False: where successors are solved, these have no map to solve, and keep the weights
+                                     that `start`, or `choose`, gave them
+    finish(successor, options)       optional, at collapse: a module of the class and shape that the family's config puts in the
+                                     slot, which gives what the successor gives and takes its place; or None: the successor stays
     configure(config, block, options)
                                      optional: writes into a family's config what the successors have instead of `block`, and says
                                      whether it could; then the result is a plain checkpoint
@@ -30,7 +34,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plankwise.config import validate_part
@@ -50,10 +54,22 @@ def _is_a(module: nn.Module, layer: str) -> bool:
     return isinstance(module, getattr(nn, layer))
 
 
+def _is_map(module: nn.Module) -> bool:
+    from plankwise.parts._units import is_map
+
+    return is_map(module)
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module is a norm, of torch or of a family's own making."""
+    return not list(module.children()) and "norm" in type(module).__name__.lower()
+
+
 REPLACEABLE: dict[str, Callable[[Slot, nn.Module], bool]] = {
     "any": lambda slot, module: True,
     "blocks": lambda slot, module: bool(slot.span),
     "linear": lambda slot, module: _is_a(module, "Linear"),
+    "map": lambda slot, module: _is_map(module),  # nn.Linear, and the Conv1D that GPT-2 has instead
     "embedding": lambda slot, module: _is_a(module, "Embedding"),
     "module": lambda slot, module: not slot.span,  # a sublayer: attention, feed-forward, embeddings
 }
@@ -66,6 +82,7 @@ STARTS = {
     "random": "new weights, drawn as the family draws them",
 }
 COMPUTED = ("solved", "fitted")  # starts that are computed from texts, before which the blocks are copies
+PLAIN = "layers"  # the part that builds what the family's config puts in a slot
 OWN = "own"  # the part of a slot whose successor is a module of the user's
 
 
@@ -131,6 +148,35 @@ def configure(plan: Plan, config: Any, model: nn.Module) -> bool:
     ((part, slots),) = groups
     block = model.get_submodule(plan.after_collapse(slots[0].places[0]))
     return hasattr(part, "configure") and part.configure(config, block, validate_part(slots[0].part, slots[0].options))
+
+
+def is_solved(slot: Slot) -> bool:
+    """Whether a slot's successor has maps to solve, as far as its part knows."""
+    return slot.part == OWN or getattr(load_kind("parts", slot.part, key="plan.part"), "SOLVED", True)
+
+
+def finish(model: nn.Module, plan: Plan) -> Plan:
+    """Lets parts put modules of the family's own into a collapsed model in place of successors; gives the plan of what then stands.
+
+    Modules that are the same object stay so.
+    """
+    finished: dict[int, nn.Module | None] = {}
+    slots: list[Slot] = []
+    for slot in plan.slots:
+        part: Any = None if slot.part == OWN else load_kind("parts", slot.part, key="plan.part")
+        if not hasattr(part, "finish"):
+            slots.append(slot)
+            continue
+        path = plan.after_collapse(slot.places[0])
+        successor = model.get_submodule(path)
+        if id(successor) not in finished:
+            finished[id(successor)] = part.finish(successor, validate_part(slot.part, slot.options))
+        module = finished[id(successor)]
+        if module is not None:
+            model.set_submodule(path, module)
+            slot = replace(slot, part=PLAIN, options={})
+        slots.append(slot)
+    return Plan(tuple(slots))
 
 
 def build_part(part: Any, slots: list[Slot], modules: dict[Slot, nn.Module], config: Any) -> list[nn.Module]:

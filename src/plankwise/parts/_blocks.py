@@ -19,12 +19,12 @@ import inspect
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from plankwise.errors import ConfigError, PlanError
-from plankwise.parts import PartOptions, Span
+from plankwise.errors import PlanError
+from plankwise.parts import PartOptions, Span, is_norm
 
 if TYPE_CHECKING:
     import torch
@@ -34,15 +34,6 @@ HEAD_SIZES = ("head_dim", "attention_head_size", "head_size", "rotary_ndims", "r
 ROTARY = "position_embeddings"  # cosines and sines, as transformers hands them to blocks
 CROSS = ("encoder_attn", "crossattention", "cross_attn", "encdecattention")  # attentions that read another sequence
 BATCH, TOKENS = 2, 3
-
-
-def _whole_above_one(value: float) -> float:
-    if value > 1 and value != int(value):
-        raise ConfigError(f"{value:g} is neither a share nor a number; give a share up to 1 or a whole number")
-    return value
-
-
-Amount = Annotated[float, Field(gt=0), AfterValidator(_whole_above_one)]  # a share up to 1, a number above
 
 
 class MixingOptions(PartOptions):
@@ -206,11 +197,6 @@ def without_values(block: nn.Module) -> nn.Module:
 def like(block: nn.Module, successor: nn.Module) -> nn.Module:
     """A successor in the precision of the block that it is built after."""
     return successor.to(next((one.dtype for one in block.parameters() if one.is_floating_point()), None))
-
-
-def is_norm(module: nn.Module) -> bool:
-    """Whether a module is a norm, of torch or of a family's own making."""
-    return not list(module.children()) and "norm" in type(module).__name__.lower()
 
 
 def is_causal(span: Span) -> bool:

@@ -10,9 +10,10 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from plankwise.core.slot import state_given, state_of
-from plankwise.parts._blocks import is_norm
+from plankwise.parts import is_norm
+from plankwise.parts._amounts import number_kept
 from plankwise.parts._blocks_modules import Ending
-from plankwise.parts._units import find_units, keep_units, number_kept, weigh_units
+from plankwise.parts._units import find_units, keep_units, weigh_units
 
 if TYPE_CHECKING:
     from plankwise.parts._blocks import Form

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from plankwise.core.plan import Slot
-from plankwise.parts import Load, donors
-from plankwise.parts._blocks import is_norm
+from plankwise.parts import Load, donors, is_norm
 from plankwise.parts._units import find_units, matrix, weigh_units
 
 

@@ -10,7 +10,6 @@ last of these reads the channels.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,8 @@ ALL_SIZES = ("all_head_size", "inner_dim", "split_size")  # and the width of all
 FFN_SIZES = ("intermediate_size", "ffn_dim", "hidden_dim")  # what feed-forward networks call their width
 # Maps that give queries, keys and values, in this order, of all heads each; others mix them, head by head.
 FUSED = ("c_attn", "Wqkv")
+# A config that has this entry makes a bias for each head outside of the blocks, and hands it to all of them (T5, MPNet).
+SHARED_BIAS = "relative_attention_num_buckets"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Found:
 def find_units(block: nn.Module) -> Found:
     """The heads and channels of a block."""
     maps = _maps(block)
-    owners = [path for path, one in block.named_modules() if _head_size(one) and _directly_in(path, maps)]
+    owners = [path for path, one in block.named_modules() if head_size(one) and _directly_in(path, maps)]
     heads: list[Units] = []
     reason = "" if owners else "no module in it says how wide a head is and holds linear maps"
     taken: set[str] = set()
@@ -85,17 +86,19 @@ def find_units(block: nn.Module) -> Found:
 
 def _maps(block: nn.Module) -> list[str]:
     """The block's linear maps, in the order in which they were made."""
-    return [path for path, one in block.named_modules() if _is_map(one)]
+    return [path for path, one in block.named_modules() if is_map(one)]
 
 
-def _is_map(module: nn.Module) -> bool:
+def is_map(module: nn.Module) -> bool:
+    """Whether a module is a linear map, of torch or of GPT-2's making."""
     from torch import nn
     from transformers.pytorch_utils import Conv1D
 
     return isinstance(module, nn.Linear | Conv1D)
 
 
-def _head_size(module: nn.Module) -> int | None:
+def head_size(module: nn.Module) -> int | None:
+    """How wide a head is, if a module says so of itself."""
     return next((value for name in HEAD_SIZES if isinstance(value := vars(module).get(name), int)), None)
 
 
@@ -105,7 +108,7 @@ def _directly_in(owner: str, maps: list[str]) -> list[str]:
 
 def _heads(block: nn.Module, owner: str, feeding: list[str], output: str) -> Units:
     module = block.get_submodule(owner)
-    size = _head_size(module)
+    size = head_size(module)
     assert size is not None
     total, state = _shape(block, output)
     widths = {path: _shape(block, path)[1] for path in feeding}
@@ -197,7 +200,7 @@ def keep_units(block: nn.Module, units: Units, kept: torch.Tensor) -> dict[str, 
 
 def _numbers(owner: nn.Module, units: Units, count: int) -> dict[str, int]:
     """What a module is to say of its width, under any of the names for it, once so many units are left."""
-    size = _head_size(owner)
+    size = head_size(owner)
     if size is None:
         return dict.fromkeys(FFN_SIZES, count)
     heads = dict.fromkeys(HEAD_COUNTS, count * units.size // size)
@@ -232,8 +235,3 @@ def weigh_units(block: nn.Module, units: Units) -> torch.Tensor:
         for feed in units.feeds
     )
     return read.norm(dim=1) * fed**0.5
-
-
-def number_kept(share: float, count: int) -> int:
-    """How many of so many units an option keeps: up to 1 it is their share, above 1 their number."""
-    return max(1, math.floor(share * count + 0.5)) if share <= 1 else int(share)

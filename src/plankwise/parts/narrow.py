@@ -14,9 +14,9 @@ from pydantic import Field
 from plankwise.core.plan import Slot
 from plankwise.errors import PlanError
 from plankwise.parts import Load, PartOptions, Span
-from plankwise.parts._blocks import Amount, find_form, like, runs
-from plankwise.parts._units import find_units, number_kept
-from plankwise.parts.thin import SHARED_BIAS
+from plankwise.parts._amounts import Amount, number_kept
+from plankwise.parts._blocks import find_form, like, runs
+from plankwise.parts._units import SHARED_BIAS, find_units
 
 if TYPE_CHECKING:
     from torch import nn

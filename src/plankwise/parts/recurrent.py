@@ -12,8 +12,8 @@ from pydantic import Field
 
 from plankwise.core.plan import Slot
 from plankwise.parts import Load, Span
-from plankwise.parts._blocks import Amount, MixingOptions, find_form, like
-from plankwise.parts._units import number_kept
+from plankwise.parts._amounts import Amount, number_kept
+from plankwise.parts._blocks import MixingOptions, find_form, like
 
 if TYPE_CHECKING:
     from torch import nn

@@ -16,12 +16,13 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from plankwise.core.plan import Slot
-from plankwise.errors import ConfigError, PlanError
+from plankwise.errors import PlanError
 from plankwise.parts import Importance, Load, PartOptions, Runs, Span, layers
-from plankwise.parts._units import Found, Units, find_units, keep_units, matrix, number_kept, weigh_units
+from plankwise.parts._amounts import Amount, number_kept
+from plankwise.parts._units import SHARED_BIAS, Found, Units, find_units, keep_units, matrix, weigh_units
 
 if TYPE_CHECKING:
     import torch
@@ -29,20 +30,11 @@ if TYPE_CHECKING:
 
 REPLACES = "blocks"
 WIDTH_KEYS = ("intermediate_size", "hidden_dim", "n_inner", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim", "ffn_dim")
-# A config that has this entry makes a bias for each head outside of the blocks, and hands it to all of them (T5, MPNet).
-SHARED_BIAS = "relative_attention_num_buckets"
 
 
 class Options(PartOptions):
-    ffn: float = Field(0.5, gt=0, description="feed-forward channels kept: a share up to 1, a number above")
-    heads: float = Field(1.0, gt=0, description="attention heads kept: a share up to 1, a number above")
-
-    @field_validator("ffn", "heads")
-    @classmethod
-    def _whole_above_one(cls, value: float) -> float:
-        if value > 1 and value != int(value):
-            raise ConfigError(f"{value:g} is neither a share nor a number; give a share up to 1 or a whole number")
-        return value
+    ffn: Amount = Field(0.5, description="feed-forward channels kept: a share up to 1, a number above")
+    heads: Amount = Field(1.0, description="attention heads kept: a share up to 1, a number above")
 
 
 def build(spans: list[Span], options: Options) -> list[nn.Module]:

@@ -18,6 +18,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from plankwise.core.slot import state_of
+from plankwise.parts import is_norm
 
 TOLERANCE = 1e-3
 
@@ -139,11 +140,6 @@ def find_maps(module: nn.Module, run: Callable[[], Any]) -> list[tuple[Map, ...]
         else:
             groups.append((id(given), [found]))
     return [tuple(maps) for _, maps in groups]
-
-
-def is_norm(module: nn.Module) -> bool:
-    """Whether a module is a norm, of torch or of a family's own making."""
-    return not list(module.children()) and "norm" in type(module).__name__.lower()
 
 
 def _order_of_run(module: nn.Module, run: Callable[[], Any]) -> list[tuple[str, nn.Module, Any]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from plankwise import parts
 from plankwise.core.plan import Plan
 from plankwise.errors import PlanError
 from plankwise.models.plans import assemble
@@ -160,6 +161,10 @@ def _find_candidates(
 ) -> list[Candidate]:
     """What could take a slot; one alone if the span is one block, or the successor is not built like the span's last block."""
     slot, last = bench.slots[number], bench.last(number)
+    if not parts.is_solved(slot):
+        module = modules[LAST].eval()
+        choosing.choose(module, upper=False)
+        return [Candidate(LAST, module, [], [])]
     given = bench.find_given(last, inputs)
     wanted = find_maps(last, lambda: given.run(last))
     given = bench.find_slot_given(number, inputs, SAMPLE)

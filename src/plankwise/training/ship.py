@@ -15,15 +15,16 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, TrainerCallback
 
-from plankwise.config import Unfreeze
+from plankwise.config import PlanOptions, Unfreeze
 from plankwise.core.hybrid import Hybrid, Rules, install
 from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, listed_plan, match_paths
 from plankwise.core.schedule import Linear, Plateau, Schedule
 from plankwise.errors import ConfigError, PlanError
 from plankwise.families import chains_of, disable_layerdrop, group_parameters
 from plankwise.models.hybrids import SavedAsHybrid, label_inside
-from plankwise.models.plans import build_successors, check_collapse, check_model, take_out
+from plankwise.models.plans import build_successors, check_collapse, check_model, make_plan, take_out
 from plankwise.models.saving import find_tokenizer, save_beside
+from plankwise.options import validate
 from plankwise.parts import COMPUTED, OWN, STARTS
 
 logger = logging.getLogger(__name__)
@@ -180,7 +181,7 @@ def hybrid(
     schedule: Schedule | None = None,
     *,
     spans: list[list[int]] | None = None,
-    slots: dict[str, nn.Module] | None = None,
+    slots: dict[str, nn.Module] | list[dict[str, Any]] | None = None,
     chains: list[str] | None = None,
     part: str = "layers",
     init: str = "lower",
@@ -191,7 +192,8 @@ def hybrid(
     """Installs slots in a trained model, which becomes the hybrid (in place), frozen but for the successors.
 
     Say the plan in one way: `successors` even spans per chain (half the blocks by default), listed `spans`, or `slots`: modules
-    of your own, each by the path of the one module that it replaces. `unfreeze` names what else is trained once the rate is 1.
+    of your own, each by the path of the one module that it replaces; or a list of slots as a recipe's plan.slots has them, each
+    with a path and, if need be, a span, a part and its options. `unfreeze` names what else is trained once the rate is 1.
     A wrapper around a Hugging Face model (a SentenceTransformer, a module of your own) is given back as one by `collapse`.
 
     Raises:
@@ -202,7 +204,10 @@ def hybrid(
     _check_arguments(successors, schedule, init, unfreeze)
     if sum(way is not None for way in (successors, spans, slots)) > 1:
         raise ConfigError("successors, spans and slots say the same thing in different ways; give one of them")
-    if slots is not None:
+    if isinstance(slots, list):
+        plan = make_plan(model, validate(PlanOptions, {"slots": slots, "part": part}, prefix="plan."))
+        built = build_successors(model, plan, init=init, seed=seed)
+    elif slots is not None:
         for path in slots:
             _check_one_module(path, match_paths(model, path))
         plan, built = checked_plan([Slot(path, part=OWN) for path in slots], []), list(slots.values())
