@@ -31,7 +31,11 @@ QUICK = {
     "evaluation": {"latency_predictions": 1, "latency_batch_sizes": [1], "truncated": False, "estimate": False},
 }
 # The last of two counts; peaks of memory, a part of cost, are measured in processes of their own, which takes long.
-LESS = {"compare": ("--seeds", "1"), "analyse": ("--predictions", "1", "--only", "errors,inside")}
+LESS = {
+    "compare": ("--seeds", "1"),
+    "analyse": ("--predictions", "1", "--only", "errors,inside"),
+    "plan --target": ("--target", "1.01", "--parts", "layers", "--spans", "2", "--plans", "1", "--random", "0"),
+}  # by words of a command
 SIZES = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 12, "max_position_embeddings": 512}
 RECIPE = """
 [predecessor]
@@ -128,7 +132,8 @@ def run_command(line: str, patch: pytest.MonkeyPatch) -> None:
     from plankwise.cli import main
 
     words = shlex.split(line, comments=True)
-    patch.setattr(sys, "argv", [*words, *LESS.get(words[1], ())])
+    less = [options for key, options in LESS.items() if set(key.split()) <= set(words)]
+    patch.setattr(sys, "argv", [*words, *sum(less, ())])
     code = 0
     try:
         main()

@@ -12,7 +12,7 @@ command is given again.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -73,7 +73,7 @@ def command(
 ) -> None:
     from plankwise.errors import ConfigError
 
-    searched = {
+    searched: dict[str, Any] = {
         "spans": spans, "parts": parts, "tokens": tokens, "batch_size": batch_size, "plans": plans, "random": random
     }  # fmt: skip
     given = {key: value for key, value in searched.items() if value is not None}

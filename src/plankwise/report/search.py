@@ -41,10 +41,12 @@ def search_verdict(data: dict) -> str:
     """What the plan reaches, and whether a simple plan at least as fast, or as small, does better."""
     about, rows = data["search"], data["rows"]
     found, others = rows[0], rows[1:]
+    # Where the score chose, it is told of examples that did not.
+    kept = found["kept_other"] if about["goal"]["kind"] == "within" else found["kept"]
     told = (
         f"a plan for {about['goal']['told']}: {times(found['speedup']['median'])} as fast"
         f"{_tell_speed(about['goal'], found['speedup'])}, {count(found['parameters'])} parameters, effect "
-        f"{number(found['effect'])}, {share(found['kept_other'])} of the score kept before any training"
+        f"{number(found['effect'])}, {share(kept)} of the score kept before any training"
     )
     key = "parameters" if about["goal"]["kind"] == "params" else "speedup"
     better = [

@@ -202,14 +202,13 @@ class Search:
         return found
 
     def _cheaper(self, costs: Costs) -> list[Candidate]:
-        """The candidates that take less time, or have fewer parameters, than the blocks that they replace."""
-        found = []
-        for one in self.library.candidates:
-            span = [self.library.kept[block] for block in one.blocks]
-            faster = costs.time(one) < sum(map(costs.time, span))
-            if not one.is_kept and (faster or one.parameters < sum(other.parameters for other in span)):
-                found.append(one)
-        return found
+        """The candidates that take less time, or have fewer parameters, than the blocks that they replace; no plan needs others."""
+
+        def cost(one: Candidate) -> float:
+            return costs.time(one) if self.goal.by == TIME else one.parameters
+
+        kept = self.library.kept
+        return [one for one in self.library.candidates if cost(one) < sum(cost(kept[block]) for block in one.blocks)]
 
     def _find_scores(self, candidates: list[Candidate]) -> dict[Candidate, Score]:
         started, new = time.monotonic(), 0
@@ -219,7 +218,7 @@ class Search:
             new += 1
             told = f"effect {score.effect:.4f}" if score.effect is not None else f"left out: {score.failure}"
             left = (time.monotonic() - started) / new * (len(candidates) - number)
-            self.say(f"candidate {number} of {len(candidates)}, {one}: {told}; at most {left / 60:.0f} min left")
+            self.say(f"candidate {number} of {len(candidates)}, {one}: {told}; about {left / 60:.0f} min left")
 
         folder = self.context.folder / "candidates"
         return dict(zip(candidates, score_all(candidates, self.bench, self.request.tokens, folder, show), strict=True))
