@@ -103,8 +103,10 @@ def test_a_plan_that_was_searched_is_written_as_a_recipe_and_shown(command, reci
     ("options", "message"),
     [
         (["--target", "0.5x"], "--target is '0.5x', which is not faster than the predecessor; give more than 1x"),
-        (["--target", "2x", "--within", "1%"], "--target and --within are both given"),
+        (["--target", "2x", "--within", "1%"], "--target and --within are given"),
         (["--spans", "3"], "--spans is of a search for a plan; give --target, --params or --within, too"),
+        (["--target", "2x", "--tokens", "0"], "--tokens is 0; give 1 or more"),
+        (["--target", "2x", "--batch", "0"], "--batch is 0; give 1 or more"),
         (["--target", "2x", "--estimate"], "--estimate is of a recipe's own plan; search first"),
     ],
 )

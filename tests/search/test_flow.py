@@ -134,7 +134,7 @@ def test_a_goal_that_no_plan_reaches_is_refused_before_anything_is_scored(read_s
 
 
 def test_another_search_in_the_same_folder_is_refused(searched, read_search):
-    with pytest.raises(RunError, match=r"holds a search with another recipe, --tokens or --batch-size"):
+    with pytest.raises(RunError, match=r"holds a search with another recipe, --tokens or --batch"):
         read_search(searched.folder, tokens=120)
 
 

@@ -30,7 +30,7 @@ def test_a_goal_is_a_speed_a_size_or_a_share(given, goal):
         (("fast", None, None), "--target is 'fast'; give how many times as fast"),
         ((None, "few", None), "--params is 'few'; give how many parameters"),
         ((None, None, "120%"), "--within is '120%'; give the share of the score"),
-        (("2x", "20M", None), "--target and --params are both given; a plan is searched for one goal"),
+        (("2x", "20M", None), "--target and --params are given; a plan is searched for one goal"),
     ],
 )
 def test_anything_else_is_refused(given, message):

@@ -1,18 +1,14 @@
-"""Show what `plankwise compress` would do with a recipe, or search the best plan for a speed, a size or a score.
-
-Example: plankwise plan recipes/reviews.toml --estimate plan.successors=2
-
-With --estimate a few of the run's own steps are tried out for about ten seconds, to say how long all of them take.
+"""Show what `plankwise compress` would do with a recipe, or search a plan for a speed, a size or a score.
 
 Example: plankwise plan recipes/reviews.toml --target 2.5x
 
-With --target, --params or --within, parts in place of spans are solved and timed, seconds each, and the best plan is written as
-a recipe with its reasons. Nothing is trained but a predecessor without a head. A search that was stopped goes on when the same
-command is given again.
+With --estimate a few of the run's own steps are tried out for about ten seconds, to say how long all take. With --target,
+--params or --within a search solves and times parts in place of spans, seconds each and without training, and writes the best
+plan as a recipe with its reasons; stopped, it goes on when the same command is given again.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +18,7 @@ if TYPE_CHECKING:
     from plankwise.search.flow import Request
 
 NEEDS_ARGUMENTS = True
+SPANS, TOKENS, PLANS, RANDOM = 4, 12_000, 4, 3
 
 
 def command(
@@ -39,64 +36,55 @@ def command(
     estimate: Annotated[bool, typer.Option(help="also multiply-adds, memory, and the time on this machine")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="write the same figures to this JSON file; of a search, the plan to a .toml", show_default="none"
-        ),
+        typer.Option(help="write the figures to this JSON file, a found plan to .toml", show_default="none"),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="search: times as fast as the predecessor, 2.5x")] = None,
+    target: Annotated[str | None, typer.Option(help="search: times as fast, for example 2.5x")] = None,
     params: Annotated[str | None, typer.Option(help="search: parameters at most, 20M")] = None,
-    within: Annotated[
-        str | None, typer.Option(help="search: share of the score that may be lost untrained, 1%")
+    within: Annotated[str | None, typer.Option(help="search: loss of score before training, 1%")] = None,
+    spans: Annotated[int, typer.Option(help="blocks in a span at most")] = SPANS,
+    parts: Annotated[str | None, typer.Option(help="with commas between", show_default="all with candidates")] = None,
+    tokens: Annotated[int, typer.Option(help="that each candidate is solved on")] = TOKENS,
+    batch: Annotated[
+        int | None, typer.Option(help="texts at once when timed", show_default="the recipe's first")
     ] = None,
-    spans: Annotated[
-        int | None, typer.Option(help="searched: blocks in a span, at most", show_default="4", min=1)
-    ] = None,
-    parts: Annotated[
-        str | None, typer.Option(help="searched: parts, with commas between", show_default="all that offer candidates")
-    ] = None,
-    tokens: Annotated[
-        int | None, typer.Option(help="that each candidate is solved on", show_default="12000", min=1)
-    ] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(
-            help="that speed is measured at", show_default="the first of evaluation.latency_batch_sizes", min=1
-        ),
-    ] = None,
-    plans: Annotated[
-        int | None, typer.Option(help="best plans that are measured whole", show_default="4", min=1)
-    ] = None,
-    random: Annotated[int | None, typer.Option(help="random plans to compare with", show_default="3", min=0)] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="where a search is written", show_default="runs/plan-RECIPE")
-    ] = None,
+    plans: Annotated[int, typer.Option(help="best plans that are measured whole")] = PLANS,
+    random: Annotated[int, typer.Option(help="random plans beside them")] = RANDOM,
+    folder: Annotated[Path | None, typer.Option(help="where a search is", show_default="runs/plan-RECIPE")] = None,
 ) -> None:
     from plankwise.errors import ConfigError
 
-    searched: dict[str, Any] = {
-        "spans": spans, "parts": parts, "tokens": tokens, "batch_size": batch_size, "plans": plans, "random": random
-    }  # fmt: skip
-    given = {key: value for key, value in searched.items() if value is not None}
+    searched = {
+        "spans": (spans, SPANS),
+        "tokens": (tokens, TOKENS),
+        "plans": (plans, PLANS),
+        "random": (random, RANDOM),
+    }
+    searched |= {} if batch is None else {"batch": (batch, 0)}
+    given = [key for key, (value, default) in searched.items() if value != default]
+    given += [key for key, text in {"parts": parts, "folder": folder}.items() if text is not None]
     if target is None and params is None and within is None:
-        for key in [*given, *(["folder"] if folder is not None else [])]:
-            raise ConfigError(
-                f"--{key.replace('_', '-')} is of a search for a plan; give --target, --params or --within, too"
-            )
+        if given:
+            raise ConfigError(f"--{given[0]} is of a search for a plan; give --target, --params or --within, too")
         _preview(recipe, overrides or [], out, estimate=estimate)
         return
+    for key, (value, _) in searched.items():
+        if value < (0 if key == "random" else 1):
+            raise ConfigError(f"--{key} is {value}; give {0 if key == 'random' else 1} or more")
     if estimate:
         raise ConfigError(
             "--estimate is of a recipe's own plan; search first, then estimate the recipe that is written"
         )
 
-    from plankwise.search.flow import Request
     from plankwise.search.goal import read_goal
 
     goal = read_goal(target, params, within)
     assert goal is not None
-    if parts is not None:
-        given["parts"] = tuple(name.strip() for name in parts.split(",") if name.strip())
-    _search(recipe, overrides or [], Request(goal, **given), folder or Path("runs") / f"plan-{recipe.stem}", out)
+
+    from plankwise.search.flow import Request
+
+    names = None if parts is None else tuple(name.strip() for name in parts.split(",") if name.strip())
+    request = Request(goal, spans, names, tokens, batch, plans, random)
+    _search(recipe, overrides or [], request, folder or Path("runs") / f"plan-{recipe.stem}", out)
 
 
 def _preview(recipe: Path, overrides: list[str], out: Path | None, *, estimate: bool) -> None:

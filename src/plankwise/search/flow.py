@@ -35,8 +35,9 @@ from plankwise.run.folders import FolderLock
 from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs
 from plankwise.search.choosing import cover, draw_covers
 from plankwise.search.costs import Costs, measure_costs
-from plankwise.search.goal import PARAMETERS, TIME, WITHIN, Goal, Market, check_reachable
+from plankwise.search.goal import PARAMETERS, TIME, WITHIN, Goal
 from plankwise.search.library import Candidate, make_library
+from plankwise.search.market import Market, check_reachable
 from plankwise.search.scores import Score, Workbench, score_all
 from plankwise.search.tables import Row, tabulate, tell_found, tell_slots
 from plankwise.search.texts import divide_texts
@@ -118,7 +119,7 @@ def _claim(folder: Path, asked: dict) -> None:
     file = folder / ASKED
     if file.is_file() and json.loads(file.read_text("utf-8")) != asked:
         raise RunError(
-            f"{folder} holds a search with another recipe, --tokens or --batch-size; choose another --folder, or delete it"
+            f"{folder} holds a search with another recipe, --tokens or --batch; choose another --folder, or delete it"
         )
     write_text(file, json.dumps(asked, indent=2))
     sweep_leftovers(folder)

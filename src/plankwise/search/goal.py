@@ -1,16 +1,11 @@
-"""What a plan is to reach: a speed, a size, or a score; and what of it a library can reach."""
+"""What a plan is to reach: a speed, a size, or a score."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plankwise.errors import ConfigError
-from plankwise.search.choosing import Item, cover_cheapest
-from plankwise.search.costs import Costs
-from plankwise.search.library import Candidate
 
 TARGET, PARAMS, WITHIN = "target", "params", "within"
 TIME, PARAMETERS = "time", "parameters"  # what a budget is of
@@ -40,14 +35,15 @@ def read_goal(target: str | None, params: str | None, within: str | None) -> Goa
     Raises:
         ConfigError: several do, or it is not what it should be.
     """
-    given = {f"--{name}": text for name, text in ((TARGET, target), (PARAMS, params), (WITHIN, within)) if text}
+    all_three = {TARGET: target, PARAMS: params, WITHIN: within}
+    given = [f"--{name}" for name, text in all_three.items() if text is not None]
     if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)} are both given; a plan is searched for one goal: keep one of them")
-    if target:
+        raise ConfigError(f"{' and '.join(given)} are given; a plan is searched for one goal: keep one of them")
+    if target is not None:
         return Goal(TARGET, _read_target(target))
-    if params:
+    if params is not None:
         return Goal(PARAMS, _read_params(params))
-    return Goal(WITHIN, _read_within(within)) if within else None
+    return None if within is None else Goal(WITHIN, _read_within(within))
 
 
 def _read_target(text: str) -> float:
@@ -74,57 +70,3 @@ def _read_within(text: str) -> float:
     if not 0 <= share < 1:
         raise ConfigError(f"--within is {text!r}; give the share of the score that may be lost, for example 1% or 0.01")
     return share
-
-
-@dataclass(frozen=True)
-class Market:
-    """Candidates with their effects, and what of them a goal counts as cost."""
-
-    candidates: Sequence[Candidate]
-    items: Sequence[Item]
-    costs: Costs
-    num_blocks: int
-    by: str
-
-    @classmethod
-    def open(cls, priced: dict[Candidate, float], costs: Costs, num_blocks: int, by: str) -> Market:
-        """Of candidates with their effects."""
-        cost = costs.time if by == TIME else lambda one: float(one.parameters)
-        items = [Item(one.blocks, effect, cost(one)) for one, effect in priced.items()]
-        return cls(list(priced), items, costs, num_blocks, by)
-
-    @property
-    def outside(self) -> float:
-        """What no plan changes."""
-        return self.costs.outside if self.by == TIME else float(self.costs.parameters_outside)
-
-    def find_least(self) -> float:
-        """The cost of the cheapest plan, what is outside of the chains included."""
-        return self.outside + sum(self.items[place].cost for place in cover_cheapest(self.items, self.num_blocks))
-
-
-def check_reachable(goal: Goal, market: Market, parameters: int) -> None:
-    """Lets goals pass that a plan of the library can reach.
-
-    Raises:
-        ConfigError: none can; says what is the most.
-    """
-    more = "or offer more candidates: longer spans (--spans), or more parts"
-    if goal.kind == TARGET and market.find_least() > 1 / goal.value:
-        # Rounded down: what is told can be asked for.
-        most = math.floor(100 / market.find_least()) / 100
-        raise ConfigError(
-            f"--target is {goal.value:g}x, but the fastest plan of this library is predicted to be {most:g}x as fast as the "
-            f"predecessor at batch size {market.costs.batch_size}, of whose time {market.costs.outside:.0%} is spent outside of "
-            f"its blocks; give at most {most:g}x, {more}"
-        )
-    if goal.kind == PARAMS:
-        if goal.value >= parameters:
-            raise ConfigError(
-                f"--params is {goal.value:,.0f}, but the predecessor has {parameters:,}, no more than that; give fewer"
-            )
-        if (least := market.find_least()) > goal.value:
-            raise ConfigError(
-                f"--params is {goal.value:,.0f}, but the smallest plan of this library has {least:,.0f}, "
-                f"{market.costs.parameters_outside:,} of them outside of the blocks; give at least {least:,.0f}, {more}"
-            )
