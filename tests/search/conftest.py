@@ -1,6 +1,7 @@
 """A tiny classifier, a library of it, and what a search solves it on."""
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -72,5 +73,8 @@ def read_search(tiny_recipe, by_multiply_adds):
 
 @pytest.fixture(scope="module")
 def searched(read_search, tmp_path_factory):
-    """A finished search for a size, with two parts."""
-    return read_search(tmp_path_factory.mktemp("searched") / "s", parts=("layers", "thin"))
+    """A finished search for a size, with two parts; `written` has what it wrote, whatever is searched in its folder later."""
+    place = tmp_path_factory.mktemp("searched")
+    found = read_search(place / "s", parts=("layers", "thin"))
+    shutil.copytree(place / "s", place / "written")
+    return SimpleNamespace(**vars(found), written=place / "written")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from plankwise.config import load_config
-from plankwise.errors import ConfigError, RunError
+from plankwise.errors import ConfigError, PlanError, RunError
 from plankwise.models.plans import make_plan
 from plankwise.report.page import write_report
 from plankwise.training.interruption import InterruptedRunError
@@ -23,7 +23,7 @@ def test_every_part_that_offers_candidates_is_scored_in_every_span_but_a_block_i
         assert one["effect"] >= 0
     assert by_label["layers"] == [(0, 1), (1, 2), (2, 3)]
     assert by_label["thin (ffn 0.5)"] == [(0,), (0, 1), (1,), (1, 2), (2,), (2, 3), (3,)]
-    assert len(list((searched.folder / "candidates").glob("*.json"))) == len(library)
+    assert len(list((searched.written / "candidates").glob("*.json"))) == len(library)
 
 
 def test_the_plan_is_within_its_budget_and_its_parameters_are_as_predicted(searched):
@@ -51,13 +51,13 @@ def test_the_predicted_effect_is_the_sum_of_its_candidates(searched):
 def test_the_recipe_that_is_written_is_accepted_and_gives_that_plan(searched, tiny_recipe):
     from transformers import AutoModelForSequenceClassification
 
-    config = load_config(searched.folder / "plan.toml", [])
+    config = load_config(searched.written / "plan.toml", [])
     model = AutoModelForSequenceClassification.from_pretrained(tiny_recipe["predecessor"]["path"])
     plan = make_plan(model, config.plan).to_json()
     assert json.loads(json.dumps(plan)) == searched.found["plan"]
     assert config.run.name == "tiny-planned"
     assert config.plan.solving.tokens == 150
-    text = (searched.folder / "plan.toml").read_text("utf-8")
+    text = (searched.written / "plan.toml").read_text("utf-8")
     assert text.startswith("# A plan for 25,000 parameters, found by `plankwise plan`")
     assert f"measured {searched.found['effect']:.4f}." in text
     assert text.count("# alone: effect ") == len(plan)
@@ -65,7 +65,7 @@ def test_the_recipe_that_is_written_is_accepted_and_gives_that_plan(searched, ti
 
 
 def test_the_page_shows_the_library_the_plan_and_the_table(searched, tmp_path):
-    page = write_report([searched.folder], tmp_path / "report.html").read_text("utf-8")
+    page = write_report([searched.written], tmp_path / "report.html").read_text("utf-8")
     assert "What each candidate does alone: bert.encoder.layer" in page
     assert "Effect, predicted and measured" in page
     assert "top layers dropped, 2 blocks" in page
@@ -131,6 +131,26 @@ def test_a_goal_that_no_plan_reaches_is_refused_before_anything_is_scored(read_s
     with pytest.raises(ConfigError, match=r"--params is 50,000, but the predecessor has 38,274, no more than that"):
         read_search(tmp_path / "s", "params", 50_000.0)
     assert not (tmp_path / "s" / "candidates").exists()
+
+
+def test_plans_that_do_not_fit_the_model_are_passed_over(searched, read_search, monkeypatch):
+    from plankwise.search.whole import Plans
+
+    barred = json.dumps(searched.found["plan"])
+
+    def try_out(self, plan):
+        if json.dumps(plan.to_json()) == barred or any(len(slot.span) == 3 for slot in plan.slots):
+            raise PlanError("it does not fit")
+
+    monkeypatch.setattr(Plans, "_try_out", try_out)
+    found = read_search(searched.folder, parts=("layers", "thin"))
+    assert json.dumps(found.found["plan"]) != barred
+    kinds = {row["kind"] for row in found.table["rows"]}
+    assert kinds == {"found", "next best", "even", "random"}  # late and dropped ones have a span of three
+    monkeypatch.setattr("plankwise.search.flow.MOST_TRIED", 2)
+    monkeypatch.setattr(Plans, "why_not", lambda self, plan: "it does not fit")
+    with pytest.raises(PlanError, match="none of the best 2 plans fits the model; the first: it does not fit"):
+        read_search(searched.folder, parts=("layers", "thin"))
 
 
 def test_another_search_in_the_same_folder_is_refused(searched, read_search):

@@ -26,7 +26,7 @@ from rich.progress import Progress
 from plankwise.config import RunConfig, validate_config
 from plankwise.context import Context, open_context
 from plankwise.core.plan import Plan
-from plankwise.errors import ConfigError, RunError
+from plankwise.errors import ConfigError, PlanError, RunError
 from plankwise.evaluation.size import count_parameters
 from plankwise.families import chains_of
 from plankwise.files import sweep_leftovers, write_text
@@ -48,6 +48,7 @@ from plankwise.training.interruption import interruptible
 ASKED, COSTS, TABLE, RECIPE = "asked.json", "costs.json", "table.json", "plan.toml"
 HALVINGS = 6  # of the range of speeds, for a goal that is a score
 NARROW = 1.03  # ratio of two speeds between which no further is tried
+MOST_TRIED = 64  # plans, of which few or none fit the model
 ABOUT = 0.9  # share of the budget from which on a random plan costs about as much
 
 
@@ -279,8 +280,23 @@ class Search:
         return measured.choosing_score >= before - self.goal.value * abs(before)
 
     def _cover(self, market: Market, budget: float, count: int) -> list[list[Candidate]]:
-        found = cover(market.items, market.num_blocks, budget=budget - market.outside, count=count)
-        return [[market.candidates[place] for place in places] for places in found]
+        """The best plans that fit the model.
+
+        Raises:
+            PlanError: none of many does.
+        """
+        asked = count
+        while True:
+            found = cover(market.items, market.num_blocks, budget=budget - market.outside, count=asked)
+            plans = [[market.candidates[place] for place in places] for places in found]
+            fitting = [one for one in plans if self.plans.why_not(self.library.plan(one)) is None][:count]
+            if len(fitting) == count or len(plans) < asked or asked >= MOST_TRIED:
+                break
+            asked = min(MOST_TRIED, 2 * asked)
+        if not fitting:
+            why = self.plans.why_not(self.library.plan(plans[0]))
+            raise PlanError(f"none of the best {len(plans)} plans fits the model; the first: {why}")
+        return fitting
 
     def _compare(self, market: Market, finalists: list[list[Candidate]], budget: float) -> list[Row]:
         """The plan that was found, the next best, simple ones, and random ones."""
@@ -288,6 +304,9 @@ class Search:
         rows = []
 
         def add(named: Named, blocks: Iterable[Candidate]) -> None:
+            if (why := self.plans.why_not(named.plan)) is not None:
+                self.say(f"{named.name} left out: {why}")
+                return
             predicted = find_predicted(self.library, effects, named.plan) if named.solved else None
             rows.append(Row(named, list(blocks), predicted, self._measure(named)))
 

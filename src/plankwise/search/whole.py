@@ -18,12 +18,12 @@ from typing import Any
 from torch import nn
 
 from plankwise.core.plan import Plan, Slot, late_sizes, spans_of
-from plankwise.errors import RunError
+from plankwise.errors import PlanError, RunError
 from plankwise.evaluation.held_back import HALVES
 from plankwise.evaluation.latency import Timed, measure_latency
 from plankwise.evaluation.size import count_parameters
 from plankwise.files import write_text
-from plankwise.models.plans import assemble, take_out
+from plankwise.models.plans import assemble, check_collapse, take_out
 from plankwise.run.inputs import Run
 from plankwise.runtimes.torch import TorchPredictor
 from plankwise.search.costs import Costs
@@ -67,6 +67,7 @@ class Plans:
         self.folder = folder
         self.batch_size = batch_size
         self.timed: Timed = run.task.timed()
+        self.reasons: dict[Plan, str | None] = {}  # why a plan does not fit, of those that were tried
 
     def measure(self, named: Named) -> Measured:
         """What was measured of a plan, or is now."""
@@ -76,6 +77,25 @@ class Plans:
             found = self._measure(named)
             write_text(file, json.dumps({**asdict(found), "plan": named.plan.to_json()}, indent=2))
         return _read(file)
+
+    def why_not(self, plan: Plan) -> str | None:
+        """Why a plan does not fit the model: its successor cannot be taken out, or solved slot by slot. None if it does."""
+        if plan not in self.reasons:
+            try:
+                self.reasons[plan] = self._try_out(plan)
+            except PlanError as error:
+                self.reasons[plan] = str(error)
+        return self.reasons[plan]
+
+    def _try_out(self, plan: Plan) -> str | None:
+        successors = self.bench.build(plan)
+        check_collapse(self.bench.model, plan, successors)
+        owned = [id(parameter) for one in successors for parameter in one.parameters()]
+        return (
+            None
+            if len(owned) == len(set(owned))
+            else "its successors share weights, and are solved one after the other"
+        )
 
     def score_predecessor(self) -> tuple[float, float, float]:
         """On dev, on what may choose, and on the other half of dev."""
