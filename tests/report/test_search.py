@@ -2,10 +2,12 @@
 
 import copy
 import io
+import math
 
 import pytest
 from rich.console import Console
 
+from plankwise.report._svg import show
 from plankwise.report.search import make_search_charts, search_verdict, show_search
 from plankwise.report.search_table import show_search_table
 
@@ -56,7 +58,9 @@ def test_the_heat_map_has_a_field_for_each_candidate_that_has_an_effect_short_sp
     (chart,) = make_search_charts(data)["library"]
     assert chart.rows == ["0", "1", "0–1", "2–3"]
     assert chart.columns == ["layers", "thin (ffn 0.5)"]
-    assert chart.values == [[None, 0.01], [None, None], [0.1, None], [0.02, None]]
+    known = [[None if math.isnan(value) else value for value in line] for line in chart.values]
+    assert known == [[None, 0.01], [None, None], [0.1, None], [0.02, None]]
+    assert show(chart).count("<rect") == 3
 
 
 def test_plans_whose_effect_was_not_predicted_are_left_out_of_that_chart_alone(data):

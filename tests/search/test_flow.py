@@ -64,6 +64,19 @@ def test_the_recipe_that_is_written_is_accepted_and_gives_that_plan(searched, ti
     assert "# - even spans, 2 blocks: effect " in text
 
 
+def test_what_it_was_compared_with_is_written_as_recipes_too(searched):
+    recipes = {file.stem: load_config(file, []) for file in (searched.written / "compared").iterdir()}
+    rows = {row["name"]: row for row in searched.table["rows"]}
+    assert len(recipes) == len(rows) - 1
+    even, dropped = recipes["even-spans-2-blocks"], recipes["top-layers-dropped-2-blocks"]
+    assert [slot.span for slot in even.plan.slots] == [[0, 1], [2, 3]]
+    assert (even.run.name, even.plan.init) == ("tiny-even-spans-2-blocks", "auto")
+    assert dropped.plan.init == "lower"
+    assert [slot.span for slot in dropped.plan.slots] == [
+        slot["span"] for slot in rows["top layers dropped, 2 blocks"]["plan"]
+    ]
+
+
 def test_the_page_shows_the_library_the_plan_and_the_table(searched, tmp_path):
     page = write_report([searched.written], tmp_path / "report.html").read_text("utf-8")
     assert "What each candidate does alone: bert.encoder.layer" in page

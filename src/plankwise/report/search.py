@@ -1,5 +1,6 @@
 """The page's part on a search for a plan: the library as a heat map, the plan that was found, predicted against measured."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from plankwise.report.text import brief, count, is_number, number, share, times
 
 FOUND = "found"
 TONES = {
-    FOUND: "successor", "next best": "a", "even": "b", "late": "c", "dropped": "truncated", "random": "dominated"
+    FOUND: "successor", "next best": "a", "even": "d", "late": "e", "dropped": "truncated", "random": "dominated"
 }  # fmt: skip
 STRONG = 0.75  # quantile of the effects that has the strongest colour: a few candidates ruin the model, and would hide the rest
 
@@ -87,18 +88,17 @@ def make_search_charts(data: dict) -> Charts:
 
 
 def _heat_map(path: str, library: Sequence[dict]) -> Chart | None:
-    columns = list(dict.fromkeys(one["label"] for one in library))
+    columns = sorted({one["label"] for one in library})
     spans = sorted({tuple(one["span"]) for one in library}, key=lambda span: (len(span), span))
-    known = {(tuple(one["span"]), one["label"]): one["effect"] for one in library}
-    effects = sorted(effect for effect in known.values() if is_number(effect))
+    known = {(tuple(one["span"]), one["label"]): one["effect"] for one in library if is_number(one["effect"])}
+    effects = sorted(known.values())
     if not effects:
         return None
-    missing: Any = None  # no field is drawn
     return HeatMap(
         f"What each candidate does alone: {path}",
         [_span_name(span) for span in spans],
         columns,
-        [[known.get((span, column), missing) for column in columns] for span in spans],
+        [[known.get((span, column), math.nan) for column in columns] for span in spans],
         x_label="part",
         y_label="blocks that it replaces",
         scale="end effect",

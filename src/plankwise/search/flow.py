@@ -5,6 +5,7 @@ FOLDER/costs.json          times of all kinds of module
 FOLDER/candidates/         the score of each candidate
 FOLDER/plans/              each plan that was measured whole
 FOLDER/plan.toml           the recipe with the plan that was found
+FOLDER/compared/           recipes with the plans that it was compared with
 FOLDER/table.json          all of it, which the page is made of
 
 A search that was stopped goes on where it was, and one for another goal takes the scores that are there.
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -45,7 +48,7 @@ from plankwise.search.whole import FOUND, NEXT, RANDOM, Measured, Named, Plans, 
 from plankwise.search.writing import SAID_BY_SLOTS, as_recipe
 from plankwise.training.interruption import interruptible
 
-ASKED, COSTS, TABLE, RECIPE = "asked.json", "costs.json", "table.json", "plan.toml"
+ASKED, COSTS, TABLE, RECIPE, COMPARED = "asked.json", "costs.json", "table.json", "plan.toml", "compared"
 HALVINGS = 6  # of the range of speeds, for a goal that is a score
 NARROW = 1.03  # ratio of two speeds between which no further is tried
 MOST_TRIED = 64  # plans, of which few or none fit the model
@@ -86,11 +89,23 @@ def find_plan(recipe: dict, request: Request, folder: Path, console: Console) ->
         search = Search(ready, request, context, batch_size)
         text = json.dumps(search.run(), indent=2)
         table = json.loads(text)  # as whoever reads the file has it
-        plan = Plan.from_json(table["rows"][0]["plan"])
-        given = ready.path if ready.stages else None
-        write_text(folder / RECIPE, as_recipe(recipe, plan, given, tell_found(table), tell_slots(table)))
+        _write_recipes(folder, recipe, table, ready.path if ready.stages else None)
         write_text(folder / TABLE, text)
         return table
+
+
+def _write_recipes(folder: Path, recipe: dict, table: dict[str, Any], predecessor: str | None) -> None:
+    """One for the plan that was found, and one for each that it was compared with, to train them as well."""
+    found, *others = table["rows"]
+    plan = Plan.from_json(found["plan"])
+    write_text(folder / RECIPE, as_recipe(recipe, plan, predecessor, tell_found(table), tell_slots(table)))
+    shutil.rmtree(folder / COMPARED, ignore_errors=True)  # of another goal
+    for row in others:
+        ending = re.sub(r"[^a-z0-9]+", "-", row["name"])
+        told = [f"{row['name']}, which a plan for {table['search']['goal']['told']} was compared with."]
+        init = None if row["solved"] else "lower"
+        text = as_recipe(recipe, Plan.from_json(row["plan"]), predecessor, told, ending=ending, init=init)
+        write_text(folder / COMPARED / f"{ending}.toml", text)
 
 
 def _read(recipe: dict, folder: Path, console: Console) -> RunConfig:

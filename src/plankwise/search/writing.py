@@ -18,30 +18,39 @@ WIDTH = 120
 
 
 def as_recipe(
-    recipe: Mapping[str, Any], plan: Plan, predecessor: str | None, told: Sequence[str], why: Sequence[str]
+    recipe: Mapping[str, Any],
+    plan: Plan,
+    predecessor: str | None,
+    told: Sequence[str],
+    why: Sequence[str] | None = None,
+    *,
+    ending: str = PLANNED,
+    init: str | None = None,
 ) -> str:
     """The recipe with a plan of listed slots; `told` stands at its top, and each of `why` above its slot.
 
-    `predecessor`: the folder of one that was trained on the way, which need not be trained again.
+    `predecessor`: the folder of one that was trained on the way, which need not be trained again. `ending`: of the run's name.
+    `init`: `plan.init`, if it is to be another than the recipe's.
     """
     data = {section: dict(keys) for section, keys in without_none(dict(recipe)).items()}
     run = data.setdefault("run", {})
-    run["name"] = f"{run.get('name', 'run')}-{PLANNED}"
+    run["name"] = f"{run.get('name', 'run')}-{ending}"
     if run.get("folder"):
-        run["folder"] = f"{str(run['folder']).rstrip('/')}-{PLANNED}"
+        run["folder"] = f"{str(run['folder']).rstrip('/')}-{ending}"
     if predecessor is not None:
         given = data.setdefault("predecessor", {})
         given["path"] = predecessor
         if given.get("finetune") is True:
             given["finetune"] = "auto"
     rest = {key: value for key, value in data.pop("plan", {}).items() if key not in SAID_BY_SLOTS}
+    rest |= {} if init is None else {"init": init}
     lines = [*_commented(told), "", tomli_w.dumps(data).rstrip(), "", "[plan]"]
     lines += [f"{_key(key)} = {_inline(value)}" for key, value in rest.items()]
     lines.append("slots = [")
-    for slot, reason in zip(plan.slots, why, strict=True):
+    for slot, reason in zip(plan.slots, why or [None] * len(plan.slots), strict=True):
         own = {"path": slot.path, "span": list(slot.span), "part": slot.part}
         lines += [
-            *_commented([reason], "    "),
+            *_commented([reason] if reason else [], "    "),
             f"    {_inline(own | ({'options': slot.options} if slot.options else {}))},",
         ]
     return "\n".join([*lines, "]", ""])
