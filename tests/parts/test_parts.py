@@ -14,16 +14,15 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 import plankwise
 from plankwise.config import FitOptions, PlanOptions
 from plankwise.context import Context
-from plankwise.core.chain import find_chains
 from plankwise.core.hybrid import Rules
-from plankwise.core.plan import Plan, listed_plan
+from plankwise.core.plan import Plan
 from plankwise.core.schedule import Constant
 from plankwise.data.encode import Encoded
 from plankwise.errors import ConfigError, PlanError
 from plankwise.kinds import list_kinds, load_kind
 from plankwise.models.plans import build_successors, make_plan
 from plankwise.models.saving import save
-from plankwise.parts import REPLACEABLE, STARTS, PartOptions, candidates
+from plankwise.parts import REPLACEABLE, STARTS, PartOptions
 from plankwise.training.fitting import fit
 from plankwise.training.ship import launch
 from plankwise.training.stage import Stage
@@ -102,16 +101,6 @@ def test_a_part_says_what_it_replaces_and_describes_its_options_which_all_have_d
     assert issubclass(part.Options, PartOptions)
     part.Options()
     assert all(field.description for field in part.Options.model_fields.values())
-
-
-@EVERY_PART
-def test_what_a_part_offers_to_a_search_are_options_that_can_be_built_for_spans_of_any_length(name):
-    offered = getattr(PARTS[name], "CANDIDATES", [])
-    assert [options for part, options in candidates() if part == name] == offered
-    model = make_model()
-    for options in offered:
-        plan = listed_plan(find_chains(model), [[0], [1, 2, 3]], name, options)
-        assert len(build_successors(model, plan, init="lower", seed=0)) == 2
 
 
 @EVERY_PART
