@@ -34,7 +34,7 @@ def tiny_recipe(tmp_path_factory, tiny):
 
 @pytest.fixture(scope="module")
 def by_multiply_adds():
-    """Speed-ups are what multiply-adds allow: tests do not depend on the clock."""
+    """Speed-ups are what multiply-adds allow: tests do not depend on the clock. `thin` offers one candidate."""
     from plankwise.evaluation.latency import Speed
     from plankwise.evaluation.multiply_adds import count_fewest
     from plankwise.evaluation.speedup import Speedup
@@ -51,6 +51,7 @@ def by_multiply_adds():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("plankwise.search.costs.measure_latency", count)
         patch.setattr("plankwise.search.whole.measure_latency", count)
+        patch.setattr("plankwise.parts.thin.CANDIDATES", [{"ffn": 0.5}])
         yield
 
 

@@ -332,7 +332,9 @@ class Search:
         for simple in simple_plans(self.library, costs, budget, by):
             add(simple.named, simple.blocks)
         inside, there = budget - market.outside, {row.named.plan for row in rows}
-        count = self.request.random + len(finalists)
+        count = (
+            2 * self.request.random + len(rows) if self.request.random else 0
+        )  # some are there already, or do not fit
         drawn = draw_covers(
             market.items,
             market.num_blocks,
@@ -342,8 +344,10 @@ class Search:
             seed=self.context.seed,
         )
         others = [[market.candidates[place] for place in places] for places in drawn]
-        others = [one for one in others if self.library.plan(one) not in there][: self.request.random]
-        for place, chosen in enumerate(others, start=1):
+        new = [
+            one for one in others if (plan := self.library.plan(one)) not in there and self.plans.why_not(plan) is None
+        ]
+        for place, chosen in enumerate(new[: self.request.random], start=1):
             add(Named(RANDOM, f"random {place}", self.library.plan(chosen)), chosen)
         return rows
 

@@ -10,7 +10,6 @@ import copy
 import hashlib
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -210,8 +209,3 @@ def find_predicted(library: Library, effects: dict[Candidate, float], plan: Plan
     if found is None or any(one not in effects for one in found):
         return None
     return sum(effects[one] for one in found)
-
-
-def measured_slots(plan: Plan, measured: Measured) -> Sequence[dict]:
-    """What became of each slot, in the plan's order; empty dictionaries for a plan that was not solved."""
-    return measured.slots or [{} for _ in plan.slots]

@@ -47,7 +47,7 @@ def as_recipe(
     lines = [*_commented(told), "", tomli_w.dumps(data).rstrip(), "", "[plan]"]
     lines += [f"{_key(key)} = {_inline(value)}" for key, value in rest.items()]
     lines.append("slots = [")
-    for slot, reason in zip(plan.slots, why or [None] * len(plan.slots), strict=True):
+    for slot, reason in zip(plan.slots, why or [""] * len(plan.slots), strict=True):
         own = {"path": slot.path, "span": list(slot.span), "part": slot.part}
         lines += [
             *_commented([reason] if reason else [], "    "),
