@@ -35,7 +35,8 @@ LESS = {
     "compare": ("--seeds", "1"),
     "analyse": ("--predictions", "1", "--only", "errors,inside"),
     "frontier": ("--depths", "1", "--formats", "onnx", "--no-thin", "--predictions", "1"),
-}
+    "plan --target": ("--target", "1.01", "--parts", "layers", "--spans", "2", "--plans", "1", "--random", "0"),
+}  # by words of a command
 SIZES = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 12, "max_position_embeddings": 512}
 RECIPE = """
 [predecessor]
@@ -132,7 +133,8 @@ def run_command(line: str, patch: pytest.MonkeyPatch) -> None:
     from plankwise.cli import main
 
     words = shlex.split(line, comments=True)
-    patch.setattr(sys, "argv", [*words, *LESS.get(words[1], ())])
+    less = [options for key, options in LESS.items() if set(key.split()) <= set(words)]
+    patch.setattr(sys, "argv", [*words, *sum(less, ())])
     code = 0
     try:
         main()

@@ -42,6 +42,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("run",),
     ("comparison",),
     ("frontier",),
+    ("search",),
     ("studies",),
     ("api",),
     ("cli",),

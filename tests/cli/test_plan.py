@@ -76,3 +76,52 @@ def test_of_a_run_without_training_the_peak_of_memory_is_while_solving(command, 
     assert " MB, while solving: weights" in " ".join(result.out.split())
     assert ["solving"] in [line.split()[:-2] for line in result.out.splitlines()]
     assert "truncated" not in result.out
+
+
+def test_a_plan_that_was_searched_is_written_as_a_recipe_and_shown(command, recipe, tiny_expert_folder, tmp_path):
+    keys = (f"predecessor.path={tiny_expert_folder}", "plan.solving.tokens=100")
+    quick = ("--parts", "layers", "--spans", "2", "--tokens", "100", "--plans", "1", "--random", "0")
+    plan = tmp_path / "found.toml"
+    result = command("plan", recipe, *keys, "--params", "30k", *quick, "--folder", tmp_path / "s", "--out", plan)
+    assert result.code == 0, result.err
+    assert "plan.successors of the recipe not read: a plan is searched for" in result.out
+    assert "candidate 3 of 3, bert.encoder.layer 2-3: layers: effect " in result.out
+    lines = [line.split() for line in result.out.splitlines()]
+    (found,) = (line for line in lines if line[:1] == ["found"])
+    assert float(found[-2]) <= 30
+    assert f"plan: {plan}; edit it, then: plankwise compress {plan}" in result.out
+    assert (tmp_path / "s" / "report.html").is_file()
+    shown = command("plan", plan)
+    assert shown.code == 0, shown.err
+    assert f"successor {found[-2]} k" in shown.out
+    told = command("report", tmp_path / "s")
+    assert told.code == 0, told.err
+    assert "a plan for 30,000 parameters: " in told.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--target", "0.5x"], "--target is '0.5x', which is not faster than the predecessor; give more than 1x"),
+        (["--target", "2x", "--within", "1%"], "--target and --within are given"),
+        (["--spans", "3"], "--spans is of a search for a plan; give --target, --params or --within, too"),
+        (["--target", "2x", "--tokens", "0"], "--tokens is 0; give 1 or more"),
+        (["--target", "2x", "--batch", "0"], "--batch is 0; give 1 or more"),
+        (["--target", "2x", "--estimate"], "--estimate is of a recipe's own plan; search first"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused_in_one_sentence(command, recipe, options, message, tmp_path):
+    before = set(tmp_path.rglob("*"))
+    result = command("plan", recipe, *options)
+    assert result.code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_model_without_a_chain_is_refused(command, recipe, tiny, tmp_path):
+    folder = tiny.save_expert(tmp_path / "short", num_hidden_layers=1)
+    result = command("plan", recipe, "--target", "2x", f"predecessor.path={folder}", "--folder", tmp_path / "s")
+    assert result.code == 2
+    assert "BertForSequenceClassification has no chain: no list of two or more blocks" in result.err
+    assert not (tmp_path / "s").exists()

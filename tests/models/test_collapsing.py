@@ -7,6 +7,8 @@ import torch
 from transformers import (
     ConvNextConfig,
     ConvNextForImageClassification,
+    LlamaConfig,
+    LlamaForSequenceClassification,
     ResNetConfig,
     ResNetForImageClassification,
     SwinConfig,
@@ -14,7 +16,10 @@ from transformers import (
 )
 
 import plankwise
+from plankwise.core.plan import Plan, Slot
 from plankwise.errors import PlanError
+from plankwise.models.plans import try_plan
+from plankwise.models.saving import save
 
 PIXELS = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
 
@@ -60,3 +65,15 @@ def test_a_successor_in_a_place_where_the_family_makes_another_kind_of_block_is_
         PlanError, match=r"blocks\.1\.shift_size is 0 in the successor, but 2 in the model .*choose plan.spans"
     ):
         plankwise.hybrid(swin())
+
+
+def test_parts_are_built_once_where_a_classifier_makes_the_model_inside_by_an_auto_class(tmp_path):
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2}
+    config = LlamaConfig(**sizes, vocab_size=30, pad_token_id=0, bos_token_id=1, eos_token_id=2, num_labels=3)
+    plan = Plan((Slot("model.layers", (0,), "thin", {"ffn": 0.5}),))
+    successor = try_plan(LlamaForSequenceClassification(config).eval(), plan, init="lower", seed=0)
+    assert [block.mlp.up_proj.out_features for block in successor.model.layers] == [12, 24, 24]
+    save(successor, tmp_path / "thin")
+    loaded = plankwise.load(tmp_path / "thin").eval()
+    ids = torch.arange(3, 11)[None]
+    assert torch.equal(copy.deepcopy(loaded)(ids).logits, copy.deepcopy(successor)(ids).logits)

@@ -59,6 +59,13 @@ def test_of_a_plain_tensor_it_is_the_squared_distance_over_the_square():
     assert measure(lambda state: state, *batches) == pytest.approx(3 * 9 / (9 + 16 + 9))
 
 
+def test_of_another_hybrid_of_the_same_predecessor_it_is_measured_against_the_same_answers():
+    batches, plan = [{"state": torch.tensor([[1.0], [2.0]])}], even_plan(find_chains(Answering(lambda state: state)))
+    found = EndEffect(assemble(Answering(lambda state: state), plan, [Shift(5.0)]), batches)
+    other = found.of(assemble(Answering(lambda state: state), plan, [Shift(3.0)]))
+    assert (found.measure([True]), other.measure([True])) == (pytest.approx(18 / 25), pytest.approx(2 / 25))
+
+
 def test_of_a_single_number_it_is_the_same():
     answer = lambda state: {"logits": state.sum(-1, keepdim=True)}  # noqa: E731
     assert measure(answer, {"state": torch.tensor([[0.0, 1.0]])}) == pytest.approx(6**2 / 5**2)

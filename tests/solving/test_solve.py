@@ -145,6 +145,22 @@ def test_a_block_that_ends_in_no_linear_map_is_refused_by_the_name_of_its_slot(t
         solved(model, toys.make_states(4))
 
 
+def test_beside_successors_that_cannot_be_solved_and_are_to_be_kept_the_others_are_solved(toys, tmp_path):
+    model = toys.make_linear_net()
+    model.blocks[1] = Squashed(8)
+    batches, plan = toys.make_states(8), Plan((Slot("blocks", (0, 1)), Slot("blocks", (2, 3))))
+
+    def build(init):
+        return build_successors(model, plan, init=init, seed=0)
+
+    found = solve(model, plan, build, lambda: iter(batches[:-1]), batches[-1:], tmp_path, keep_others=True)
+    assert [slot["maps"] for slot in found.slots] == [0, 1]
+    starts = {start: build(start)[0] for start in ("lower", "upper")}
+    kept = found.successors[0].state_dict()
+    assert all(torch.equal(kept[name], value) for name, value in starts[found.slots[0]["start"]].state_dict().items())
+    assert 0 < found.slots[1]["effect"] < found.effect_before
+
+
 def test_four_times_the_texts_keep_no_more_bytes_in_memory(bert, toys, solved):
     peaks, on_disk = [], []
     for times in (1, 4):

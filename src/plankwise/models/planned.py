@@ -65,7 +65,9 @@ def model_class(original: Any, config: Any) -> Any:
 
     def build(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
         original.__init__(self, config, *args, **kwargs)
-        install_parts(self, Plan.from_json(config.plan))
+        # Some families make the model inside by an Auto class (Llama's classifier): then it has its successors already.
+        if not any(type(module) in _classes.values() for module in self.children()):
+            install_parts(self, Plan.from_json(config.plan))
         if leaving:
             exits.install_exits(self, config.exits["chain"])
         tie(self, config.ties)

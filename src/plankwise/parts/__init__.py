@@ -21,6 +21,8 @@ A file offers:
     configure(config, block, options)
                                      optional: writes into a family's config what the successors have instead of `block`, and says
                                      whether it could; then the result is a plain checkpoint
+    CANDIDATES                       optional, for a part of blocks: a list of options, as a recipe writes them, each of which a
+                                     search for a plan tries in place of every span
 
 `build` sees of the predecessor only what a span says, because a saved successor is built again where there is no predecessor:
 its structure follows from the options and the module that the family's own config would put in the slot. What it builds is
@@ -40,7 +42,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from plankwise.config import validate_part
 from plankwise.core.plan import Plan, Slot
 from plankwise.errors import PlanError, PlankwiseError
-from plankwise.kinds import load_kind, no_such
+from plankwise.kinds import list_kinds, load_kind, no_such
 from plankwise.options import Options
 
 if TYPE_CHECKING:
@@ -139,6 +141,17 @@ def choose(
     if slot.part == OWN or not hasattr(part := load_kind("parts", slot.part, key="plan.part"), "choose"):
         return {}
     return part.choose(successor, donor, runs, importance)
+
+
+def candidates() -> list[tuple[str, dict[str, Any]]]:
+    """What parts offer to a search for a plan, each with its options: see CANDIDATES."""
+    found = {name: load_kind("parts", name, key="plan.part") for name in list_kinds("parts")}
+    return [
+        (name, options)
+        for name, part in found.items()
+        if part.REPLACES in ("any", "blocks")
+        for options in getattr(part, "CANDIDATES", ())
+    ]
 
 
 def configure(plan: Plan, config: Any, model: nn.Module) -> bool:

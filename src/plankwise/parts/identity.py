@@ -5,7 +5,7 @@ ShortGPT (Men et al. 2024, arXiv:2403.03853) finds such blocks of decoders by th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plankwise.core.plan import Slot
 from plankwise.parts import Load, PartOptions, Span, donors
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 REPLACES = "blocks"
+CANDIDATES: list[dict[str, Any]] = [{}]
 
 
 class Options(PartOptions):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 REPLACES = "any"
+CANDIDATES: list[dict[str, Any]] = [{}]
 
 
 class Options(PartOptions):

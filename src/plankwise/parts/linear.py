@@ -7,7 +7,7 @@ finds the best B and c by least squares.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plankwise.core.plan import Slot
 from plankwise.parts import Load, PartOptions, Span
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 REPLACES = "blocks"
+CANDIDATES: list[dict[str, Any]] = [{}]
 
 
 class Options(PartOptions):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 REPLACES = "blocks"
+# About two thirds, a third and a sixth of a block's multiply-adds.
+CANDIDATES = [{"ffn": 0.5}, {"ffn": 0.25, "heads": 0.5}, {"ffn": 0.125, "heads": 0.25}]
 WIDTH_KEYS = ("intermediate_size", "hidden_dim", "n_inner", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim", "ffn_dim")
 
 

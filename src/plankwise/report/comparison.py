@@ -14,6 +14,7 @@ from plankwise.report.charts import Axis, BarChart, Bars
 from plankwise.report.frontier import frontier_verdict, show_frontier
 from plankwise.report.ranking import ALPHA, lead_by_seeds, lead_by_test, listed
 from plankwise.report.remarks import MARK
+from plankwise.report.search import search_verdict, show_search
 from plankwise.report.speed import speedup_cell, speedup_of_row
 from plankwise.report.text import count, fixed, is_number, number, share, signed, times
 
@@ -49,9 +50,11 @@ def read_results(file: Path) -> dict:
 
 
 def show_results(data: dict) -> str:
-    """The table of a comparison, of a study, of a frontier, or of the four settings of a domain."""
+    """The table of a comparison, of a study, of a frontier, of a search for a plan, or of the four settings of a domain."""
     if "frontier" in data:
         return show_frontier(data)
+    if "search" in data:
+        return show_search(data)
     if "study" in data:
         return _study(data)
     return _settings(data) if "rows" in data else _methods(data)
@@ -61,6 +64,8 @@ def result_verdicts(data: dict) -> list[str]:
     """A sentence a task."""
     if "frontier" in data:
         return [frontier_verdict(data)]
+    if "search" in data:
+        return [search_verdict(data)]
     if "study" in data:
         return [_study_verdict(task) for task in data["tasks"]]
     if "rows" in data:

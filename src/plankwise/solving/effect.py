@@ -6,6 +6,7 @@ distance over the square of the predecessor's.
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -28,6 +29,12 @@ class EndEffect:
             first, _ = find_answer(hybrid(**batches[0]))
             self.every = max(1, math.ceil(first.numel() * len(batches) / MOST_NUMBERS))
             self.answers = [self._run(inputs) for inputs in batches]
+
+    def of(self, hybrid: Hybrid) -> EndEffect:
+        """The same texts and answers for another hybrid of the same predecessor."""
+        other = copy.copy(self)
+        other.hybrid = hybrid
+        return other
 
     def measure(self, mask: list[bool]) -> float:
         """The effect of the slots that are replaced."""

@@ -84,11 +84,13 @@ def solve(
     held_out: list[Inputs],
     folder: Path,
     *,
+    keep_others: bool = False,
     show: Callable[[str], None] = lambda line: None,
 ) -> Solution:
     """Solves a plan's successors, in float32, on batches of texts; the model is only read.
 
-    `held_out` texts choose between candidates; `folder` is empty and takes the states.
+    `held_out` texts choose between candidates; `folder` takes the states: it is empty, or has those that solving another plan of
+    one slot with the same span and texts has left. `keep_others`: a successor that cannot be solved stays as it starts.
 
     Raises:
         PlanError: a successor does not end in a linear map, or shares weights with another.
@@ -115,7 +117,7 @@ def solve(
     for number, slot in enumerate(plan.slots):
         modules = {start: some[number] for start, some in successors.items()}
         choosing = Choosing(bench, number, batches, places[number], max(1, tokens // CHOOSING))
-        candidates = _find_candidates(bench, number, modules, sample, choosing)
+        candidates = _find_candidates(bench, number, modules, sample, choosing, keep_others=keep_others)
         # A block that is given what it was given in the predecessor misses nothing.
         untouched = untouched and len(slot.span) == 1 and _is_copy(candidates[0].module, bench.last(number))
         sums = 0 if untouched else _solve_slot(bench, number, candidates, batches, places[number])
@@ -157,7 +159,13 @@ def _refuse_shared(plan: Plan, successors: list[nn.Module]) -> None:
 
 
 def _find_candidates(
-    bench: Bench, number: int, modules: dict[str, nn.Module], inputs: Inputs, choosing: Choosing
+    bench: Bench,
+    number: int,
+    modules: dict[str, nn.Module],
+    inputs: Inputs,
+    choosing: Choosing,
+    *,
+    keep_others: bool,
 ) -> list[Candidate]:
     """What could take a slot; one alone if the span is one block, or the successor is not built like the span's last block."""
     slot, last = bench.slots[number], bench.last(number)
@@ -188,6 +196,8 @@ def _find_candidates(
             if norm is not None and other is not None:
                 module.get_submodule(norm).load_state_dict(last.get_submodule(other).state_dict())
             found.append(Candidate(start, module, [maps[-1][-1:]], [wanted[-1][-1:]]))
+    if not found and keep_others:
+        return [Candidate(start, module, [], []) for start, module in modules.items()]
     if not found:
         raise PlanError(
             f"successors are to be solved, but that of slot {slot}, a {type(modules[LAST]).__name__}, and its span do not both end "
