@@ -114,7 +114,7 @@ def others(depth: int, steps: int) -> Iterator[Row]:
 
 def thin(depth: int, steps: int = 120) -> Iterator[Row]:
     """As many layers, narrower, at the multiply-adds of fewer: untrained, distilled, replaced."""
-    for (method, count), task in itertools.product((("none", 0), ("kd", steps), ("replacing", steps)), TASKS):
+    for (method, count), task in itertools.product((("none", 0), ("replacing", steps), ("kd", steps)), TASKS):
         yield Row(task, depth, method, THIN, count)
 
 
