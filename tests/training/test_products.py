@@ -31,6 +31,13 @@ def test_the_switch_decides_and_what_was_set_before_is_set_again(switch, changed
     assert settings() == before
 
 
+@has_switch
+def test_on_another_device_nothing_changes():
+    before = settings()
+    with fast_products(True, torch.device("cuda")):
+        assert settings() == before
+
+
 @pytest.mark.skipif(not is_faster(), reason="oneDNN is not asked on this processor")
 def test_a_layer_and_its_gradients_are_as_exact_as_float32():
     torch.manual_seed(0)

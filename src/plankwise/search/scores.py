@@ -27,6 +27,7 @@ from plankwise.search.library import Candidate
 from plankwise.search.texts import Texts
 from plankwise.solving.effect import EndEffect
 from plankwise.solving.solve import solve
+from plankwise.training.products import fast_products
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,12 @@ class Workbench:
     def solve(self, plan: Plan, tokens: int, folder: Path) -> tuple[list[nn.Module], list[dict]]:
         """A plan's successors, solved in order, each on what those before it give; and what became of each slot."""
         batches, choosing = self.texts.to_solve_on(tokens, self.model)
-        solution = solve(
-            self.model, plan, lambda init: self.build(plan, init), batches, choosing, folder, keep_others=True
-        )
-        dtype = next(self.model.parameters()).dtype
-        return [one.to(dtype) for one in solution.successors], solution.slots
+        weights = next(self.model.parameters())
+        with fast_products(device=weights.device):
+            solution = solve(
+                self.model, plan, lambda init: self.build(plan, init), batches, choosing, folder, keep_others=True
+            )
+        return [one.to(weights.dtype) for one in solution.successors], solution.slots
 
     def build(self, plan: Plan, init: str = "lower") -> list[nn.Module]:
         return build_successors(self.model, plan, init=init, seed=self.seed)

@@ -19,14 +19,18 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from plankwise.training.processor import is_intel
 
+CPU = torch.device("cpu")
 WIDTH = 256  # of the products that are tried out
 EXACT = 1e-5  # error that float32 may have there, relative to the largest number
 
 
 @contextmanager
-def fast_products(switch: Literal["auto"] | bool = "auto") -> Iterator[None]:
-    """While open, float32 products on the CPU are oneDNN's; "auto": where they are as exact as torch's own, and faster."""
-    if not (is_faster() if switch == "auto" else switch):
+def fast_products(switch: Literal["auto"] | bool = "auto", device: torch.device = CPU) -> Iterator[None]:
+    """While open, float32 products on the CPU are oneDNN's; "auto": where they are as exact as torch's own, and faster.
+
+    On other devices nothing changes.
+    """
+    if device.type != "cpu" or not (is_faster() if switch == "auto" else switch):
         yield
         return
     with sdpa_kernel(SDPBackend.MATH), _by_onednn():

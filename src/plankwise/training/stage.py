@@ -190,8 +190,8 @@ class Stage:
 
     def products(self) -> AbstractContextManager[None]:
         """While open, products of matrices cost less: those of float32 on the CPU."""
-        concerned = self.context.device.type == "cpu" and self.options.precision == "float32"
-        return fast_products(self.options.fast_products if concerned else False)
+        switch = self.options.fast_products if self.options.precision == "float32" else False
+        return fast_products(switch, self.context.device)
 
     def _sample(self, device: Any) -> dict[str, Any]:
         """A batch of two texts, as the model takes it."""
