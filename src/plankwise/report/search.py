@@ -178,6 +178,6 @@ def _tell_costs(about: dict) -> str:
     return (
         f"{about['scored']} candidates were solved on {about['tokens']:,} tokens each. {share(about['outside'])} of the "
         f"predecessor's time is spent outside of its blocks, for texts of {about['length']} tokens at batch size "
-        f"{about['batch_size']} on {timing.get('threads', '?')} threads of {timing.get('device', '?')}. Slots are the blocks that "
+        f"{about['batch_size']} on {timing.get('device', '?')}, threads: {timing.get('threads', '?')}. Slots are the blocks that "
         "are replaced; the others are kept."
     )

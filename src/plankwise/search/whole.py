@@ -185,7 +185,8 @@ def _simple(library: Library, kind: str, number: int) -> Simple:
         # Of one block the block itself is the best successor.
         slots += [Slot(chain.path, tuple(span)) for span in spans if len(span) > 1]
         blocks += [kept[chain.path, span[0]] for span in spans]
-    named = Named(kind, f"{_told(kind)}, {len(blocks)} blocks", library.plan_of(slots), solved=kind != DROPPED)
+    name = f"{_told(kind)}, {len(blocks)} block{'s' if len(blocks) > 1 else ''}"
+    named = Named(kind, name, library.plan_of(slots), solved=kind != DROPPED)
     return Simple(named, blocks)
 
 
