@@ -171,9 +171,10 @@ def test_another_search_in_the_same_folder_is_refused(searched, read_search):
         read_search(searched.folder, tokens=120)
 
 
-def test_a_part_that_offers_nothing_is_refused(read_search, tmp_path):
+def test_a_part_that_offers_nothing_is_refused_before_anything_is_made(read_search, tmp_path):
     with pytest.raises(ConfigError, match=r"--parts has 'layer'; there is no such part that offers .* mean 'layers'"):
         read_search(tmp_path / "s", parts=("layer",))
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_language_model_is_searched_too(tiny, by_multiply_adds, tmp_path):

@@ -39,7 +39,7 @@ from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_input
 from plankwise.search.choosing import cover, draw_covers
 from plankwise.search.costs import Costs, measure_costs
 from plankwise.search.goal import PARAMETERS, TIME, WITHIN, Goal
-from plankwise.search.library import Candidate, make_library
+from plankwise.search.library import Candidate, find_offered, make_library
 from plankwise.search.market import Market, check_reachable
 from plankwise.search.scores import Score, Workbench, score_all
 from plankwise.search.tables import Row, tabulate, tell_found, tell_slots
@@ -75,6 +75,7 @@ def find_plan(recipe: dict, request: Request, folder: Path, console: Console) ->
         PlankwiseError: anything that the user can fix. Bad input is found before anything is scored.
         InterruptedRunError: it was told to stop.
     """
+    find_offered(request.parts)
     base = _read(recipe, folder, console)
     context = open_context(console, folder, base.run.seed)
     if context.world_size > 1:

@@ -110,7 +110,7 @@ def make_library(
     Raises:
         ConfigError: there is no such part, or it offers no candidate.
     """
-    offered = _offered(names)
+    offered = find_offered(names)
     found: list[Candidate] = []
     unfit: dict[str, str] = {}
     start = 0
@@ -148,7 +148,12 @@ def kind_of(module: nn.Module) -> str:
     return f"{type(module).__name__}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
-def _offered(names: Sequence[str] | None) -> list[tuple[str, dict[str, Any]]]:
+def find_offered(names: Sequence[str] | None) -> list[tuple[str, dict[str, Any]]]:
+    """What all parts offer, or those that `names` names, each with its options.
+
+    Raises:
+        ConfigError: there is no such part, or it offers no candidate.
+    """
     known = parts.candidates()
     offering = list(dict.fromkeys(part for part, _ in known))
     for name in names or ():
