@@ -94,7 +94,8 @@ def untrained(depth: int) -> Iterator[Row]:
 
 def trained(depth: int, steps: int, labels: int = MOST_LABELS, tasks: tuple[str, ...] = TASKS) -> Iterator[Row]:
     """Distillation and replacing, from copies and from solved successors."""
-    rows = (("kd", "solved-late"), ("kd", "copies"), ("replacing", "solved-late"))
+    solved = DRAWN if depth > 1 else "solved"  # one span is neither late nor even
+    rows = (("kd", solved), ("kd", "copies"), ("replacing", solved))
     for (method, start), task in itertools.product(rows, tasks):
         yield Row(task, depth, method, start, steps, labels)
 
@@ -112,10 +113,10 @@ def others(depth: int, steps: int) -> Iterator[Row]:
         yield Row(task, depth, method, start, steps)
 
 
-def thin(depth: int, steps: int = 120) -> Iterator[Row]:
+def thin(depth: int, steps: int = 120, labels: int = MOST_LABELS) -> Iterator[Row]:
     """As many layers, narrower, at the multiply-adds of fewer: untrained, distilled, replaced."""
     for (method, count), task in itertools.product((("none", 0), ("replacing", steps), ("kd", steps)), TASKS):
-        yield Row(task, depth, method, THIN, count)
+        yield Row(task, depth, method, THIN, count, labels if count else MOST_LABELS)
 
 
 def twelve() -> Iterator[Row]:
@@ -126,7 +127,7 @@ def twelve() -> Iterator[Row]:
 
 def iterated(tasks: tuple[str, ...], depth: int, via: int, steps: int = 120) -> Iterator[Row]:
     """A cut by way of another depth and the same cut at once, untrained and distilled for as many steps in all."""
-    at_once = DRAWN if depth > 1 else "solved"  # one span is neither late nor even
+    at_once = DRAWN if depth > 1 else "solved"
     for (method, count), task in itertools.product((("none", 0), ("kd", steps)), tasks):
         yield Row(task, depth, method, DRAWN, count, via=via)
         yield Row(task, depth, method, at_once, count)
@@ -149,9 +150,11 @@ PARTS = {
     **{f"half-{steps}": partial(trained, 3, steps) for steps in (30, 120, 480)},
     **{f"others-{depth}": partial(others, depth, 120) for depth in (3, 2, 1)},
     **{f"thin-{depth}": partial(thin, depth) for depth in WIDTHS},
-    "deep-2": partial(trained, 2, 120),
+    **{f"deep-{depth}": partial(trained, depth, 120) for depth in (2, 1)},
     "few": partial(trained, 3, 60, 300),
+    "few-thin": partial(thin, 3, 60, 300),
     "twelve": twelve,
+    **{f"twelve-{depth}": partial(trained, depth, 120, tasks=TWELVE) for depth in (6, 3)},
     "iterated-2": partial(iterated, TASKS, 2, 3),
     "iterated-1": partial(iterated, TASKS, 1, 3),
     "iterated-twelve": partial(iterated, TWELVE, 3, 6),
