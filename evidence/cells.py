@@ -5,6 +5,9 @@ among the same rates for every row, by one half of dev; the other half of dev re
 run is scored once, when its steps are done. Each cell is one file; a cell that is there is not computed again, and several
 processes may work on one folder.
 
+A row of a *plan* takes its [plan] from a recipe, FOLDER/TASK/NAME.toml of `--plans FOLDER`, as `plankwise plan` and
+`evidence/parts.py` write them: untrained, and by `--method` after `--steps`.
+
 A row *via* another depth cuts twice: each cut is solved from what the last one left, with the head as it is, and trained for half
 of the steps, all at one rate, with the model that is cut as the teacher.
 
@@ -20,6 +23,7 @@ import json
 import os
 import shutil
 import time
+import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -40,6 +44,7 @@ from plankwise.runtimes.torch import TorchPredictor
 LATE = "-late"
 THIN = "thin"  # solved, all layers kept: shares of channels and heads that have the multiply-adds of 3, 2 and 1 of 6 layers
 WIDTHS = {3: {"ffn": 0.25, "heads": 1.0}, 2: {"ffn": 0.25, "heads": 0.5}, 1: {"ffn": 0.125, "heads": 0.25}}
+PLAN = "plan-"  # what the start of a row of a plan begins with
 UNTRAINED = ("none", "head")
 DRAWN = "solved-late"  # untrained successors that there are of every seed, to start from; of others, of the first
 RATES = (5e-5, 1.5e-4, 4e-4)
@@ -78,7 +83,11 @@ class Row:
 
     @property
     def is_solved(self) -> bool:
-        return self.computed in ("solved", THIN)
+        return self.computed in ("solved", THIN) or self.is_planned
+
+    @property
+    def is_planned(self) -> bool:
+        return self.start.startswith(PLAN)
 
     @property
     def is_trained(self) -> bool:
@@ -139,6 +148,13 @@ def baselines(depth: int, steps: int = 120) -> Iterator[Row]:
         yield Row(task, depth, method, "copies", steps)
 
 
+def planned(folder: Path, methods: list[str], steps: int) -> Iterator[Row]:
+    """Every plan of a folder, untrained and trained."""
+    for file in sorted(folder.glob("*/*.toml")):
+        for method in ("none", *methods):
+            yield Row(file.parent.name, 0, method, PLAN + file.stem, 0 if method == "none" else steps)
+
+
 def heads(depth: int) -> Iterator[Row]:
     """Solved successors whose head is solved, too, on many labels and on few."""
     for labels, task in itertools.product((MOST_LABELS, 300), TASKS):
@@ -168,6 +184,8 @@ class Cells:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.folder: Path = arguments.folder
+        self.plans: Path | None = arguments.plans
+        self.seeds = SEEDS[: arguments.seeds]
         self.predecessors: Path = arguments.predecessors
         self.sources = {
             "reviews": {"name": "reviews", "dev_limit": 1500},
@@ -188,6 +206,11 @@ class Cells:
         plan = {"successors": row.successors, "cut": row.cut, "init": starts.get(row.computed, "solved")}
         if row.start == THIN:
             plan |= {"successors": self.layers(row), "part": "thin", "options": WIDTHS[row.successors]}
+        if row.is_planned:
+            plan = tomllib.loads((self.plans / row.task / f"{row.start.removeprefix(PLAN)}.toml").read_text("utf-8"))[
+                "plan"
+            ]
+            plan.setdefault("init", "solved")
         if row.method == "head":
             plan["solving"] = {"head": "labels", "head_examples": row.labels}
         steps = max(1, row.steps // 2 if row.via else row.steps)
@@ -252,17 +275,18 @@ class Cells:
             return json.loads(file.read_text("utf-8"))
         if row.steps and row.is_solved and not row.via:
             self.compute(replace(row, method="none", steps=0, labels=MOST_LABELS), seed)
-        if row.steps and row.start == THIN:
+        if row.steps and (row.start == THIN or row.is_planned):
             self.take_solved(row, seed, rate)
         ready, config = self.predecessor(row), validate_config(self.data(row, seed, rate))
-        if row.method == "none" and row.computed == "copies":
+        is_copied = row.method == "none" and config.plan.init != "solved"
+        if is_copied:
             config = validate_config({**self.data(row, seed), "method": {"name": "finetune"}})
         path, before = self.cut_first(row, seed, rate) if row.via else (ready.path, 0.0)
         model = ready.run.load(str(path))
         plan = make_plan(model, config.plan)
         self.evaluating, started = 0.0, time.process_time()
-        if row.method == "none" and row.computed == "copies":
-            successor, seconds, notes = try_plan(model, plan, init="lower", seed=seed), 0.0, {}
+        if is_copied:
+            successor, seconds, notes = try_plan(model, plan, init=config.plan.init, seed=seed), 0.0, {}
         else:
             outcome = train(ready.at(config), plan, model)
             successor, notes = outcome.successor, outcome.notes.get("solving", {})
@@ -305,8 +329,8 @@ class Cells:
         if best == RATES[-1]:  # at the edge: one more, for every row alike
             found[HIGHER] = self.compute(row, SEEDS[0], HIGHER)
             best = max(found, key=lambda rate: found[rate]["choose"])
-        drawn = row.steps > 0 or (row.start in (DRAWN, THIN) and not row.task.startswith("gte"))
-        for seed in SEEDS[1:] if drawn else ():
+        drawn = row.steps > 0 or ((row.start in (DRAWN, THIN) or row.is_planned) and not row.task.startswith("gte"))
+        for seed in self.seeds[1:] if drawn else ():
             self.compute(row, seed, best)
 
 
@@ -328,12 +352,19 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     for name in ("predecessors", "glue", "germeval"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--part", action="append", choices=PARTS, required=True)
+    parser.add_argument("--part", action="append", choices=PARTS, default=[])
+    parser.add_argument("--plans", type=Path, help="plans to compute, too")
+    parser.add_argument("--method", action="append", default=[], help="that trains each plan")
+    parser.add_argument("--steps", type=int, default=120, help="of each plan's training")
+    parser.add_argument("--seeds", type=int, default=len(SEEDS))
     parser.add_argument("--again", action="store_true", help="take claimed rows too: their process was stopped")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     cells = Cells(arguments)
-    for row in (row for part in arguments.part for row in PARTS[part]()):
+    rows = [row for part in arguments.part for row in PARTS[part]()]
+    if arguments.plans:
+        rows += planned(arguments.plans, arguments.method, arguments.steps)
+    for row in rows:
         if arguments.again or claim(arguments.folder, row):
             cells.compute_row(row)
 
