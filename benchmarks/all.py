@@ -43,6 +43,7 @@ BENCHMARKS = (
     Benchmark("training_cost.py", limit=600),
     Benchmark("training_step.py", limit=120),
     Benchmark("products.py", limit=60),
+    Benchmark("attention.py", limit=120),
     Benchmark("solving.py", limit=180),
     Benchmark("growth.py", limit=240),
     Benchmark("many_rows.py", limit=420),

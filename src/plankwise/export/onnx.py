@@ -19,7 +19,6 @@ QUANTISES = (DYNAMIC, STATIC)
 RUNTIME = "onnx"
 NEEDS = ("onnxruntime",)
 
-OPSET = 20  # the first with LayerNormalization and Gelu as one operation each
 QUANTISED = ["MatMul", "Gemm"]  # tables are quantised apart, row by row
 CHAIN = """\
 options = onnxruntime.SessionOptions()
@@ -85,10 +84,13 @@ def _convert(piece: Piece) -> ModelProto:
     """The graph, without what the exporter notes beside it: paths of this machine, and shapes that quantisers do not agree with."""
     import torch
 
+    from plankwise.export._attention import OPSET, TRANSLATIONS
+
     program = torch.onnx.export(
         piece.program,
         dynamo=True,
         opset_version=OPSET,
+        custom_translation_table=TRANSLATIONS,
         input_names=list(piece.inputs),
         output_names=list(piece.outputs),
         verbose=False,
