@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from plankwise.parts._units import Units
+
 
 def _is_a(module: nn.Module, layer: str) -> bool:
     from torch import nn
@@ -65,6 +67,20 @@ def _is_map(module: nn.Module) -> bool:
 def is_norm(module: nn.Module) -> bool:
     """Whether a module is a norm, of torch or of a family's own making."""
     return not list(module.children()) and "norm" in type(module).__name__.lower()
+
+
+def heads_of(block: nn.Module) -> tuple[Units, ...]:
+    """The heads of a block's attentions, in the order in which those were made: what maps feed them, and which reads them.
+
+    Raises:
+        PlanError: they are not found, with the reason as its message.
+    """
+    from plankwise.parts._units import find_units
+
+    found = find_units(block)
+    if not found.heads:
+        raise PlanError(found.no_heads)
+    return found.heads
 
 
 REPLACEABLE: dict[str, Callable[[Slot, nn.Module], bool]] = {

@@ -9,7 +9,7 @@ states are not kept from one epoch to the next: in a third of a short run most t
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from plankwise.data.batch import sorted_batches, without_labels
 from plankwise.data.encode import Encoded, encode
 from plankwise.errors import DataError
 from plankwise.solving.bench import mask_name
-from plankwise.training.callbacks import Show
 from plankwise.training.ship import launch
 from plankwise.training.stage import Stage, StageResult
 
@@ -63,7 +62,7 @@ def fit(predecessor: nn.Module, plan: Plan, successors: list[nn.Module], stage: 
         rules=Rules(skip=False),
     )
     ship.begin(num_steps=1)
-    held_out = _head(held_out, HELD_OUT)
+    held_out = first_texts(held_out)
     masks = [mask_name(predecessor, slot.path) for slot in plan.slots]
 
     def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
@@ -81,15 +80,7 @@ def fit(predecessor: nn.Module, plan: Plan, successors: list[nn.Module], stage: 
         missed, moved = measure()
         before = relative_error(missed, moved).tolist()
         moved = (moved / len(held_out.lengths)).clamp_min(torch.finfo(torch.float32).tiny)
-        only_texts = replace(
-            stage,
-            train=without_labels(stage.train),
-            score=lambda model: {"score": -float(np.mean(errors()))},
-            collate=None,
-            loss=None,
-            weigh=None,
-            show=Show(),
-        )
+        only_texts = stage.on_texts(lambda model: {"score": -float(np.mean(errors()))})
         result = only_texts.run(ship, loss=loss)
         return Fit(result, len(stage.train.lengths), before, errors())
 
@@ -164,6 +155,6 @@ def add_texts(train: Encoded, texts: list[str], tokenizer: Any, max_length: int)
     return Encoded(concatenate_datasets([texts_alone, added]), lengths, train.num_cut + more.num_cut, train.zeros)
 
 
-def _head(encoded: Encoded, most: int) -> Encoded:
-    rows = range(min(most, len(encoded.lengths)))
-    return replace(encoded, dataset=encoded.dataset.select(rows), lengths=encoded.lengths[:most])
+def first_texts(encoded: Encoded, most: int = HELD_OUT) -> Encoded:
+    """At most so many of the texts, from the first on."""
+    return encoded.take(range(min(most, len(encoded.lengths))))

@@ -1,4 +1,9 @@
-"""The losses of distillation: logits (Hinton et al. 2015) and patient layers (Sun et al. 2019)."""
+"""The losses of distillation: logits (Hinton et al. 2015), patient layers (Sun et al. 2019), states and attention scores
+(Jiao et al. 2020), relations of tokens (Wang et al. 2020).
+
+Those over tokens are means over texts of the mean over a text's own tokens: padding does not count, and a step learns the same
+however it is divided into batches.
+"""
 
 from typing import Any, Literal
 
@@ -30,6 +35,33 @@ def pt_loss(states: torch.Tensor, targets: torch.Tensor, *, normalise: bool) -> 
     if normalise:
         states, targets = functional.normalize(states, dim=-1), functional.normalize(targets, dim=-1)
     return functional.mse_loss(states, targets)
+
+
+def state_loss(states: torch.Tensor, targets: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """The mean squared difference of states (B, T, D); `real` (B, T): 1 for tokens that are not padding."""
+    return _mean_by_text((states.float() - targets.float()).square(), real[..., None])
+
+
+def score_loss(scores: torch.Tensor, targets: torch.Tensor, seen: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """The mean squared difference of attention scores (B, heads, T, T) where a real token looks at a key that it may see.
+
+    `seen` (B, 1, T, T): 1 for keys that a query may look at.
+    """
+    return _mean_by_text((scores - targets).square(), seen * real[:, None, :, None])
+
+
+def relation_loss(scores: torch.Tensor, targets: torch.Tensor, seen: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """KL(softmax of targets || softmax of scores) over the keys that are seen: the mean over heads and real tokens."""
+    hidden = seen == 0
+    log_p, log_q = (one.masked_fill(hidden, torch.finfo(one.dtype).min).log_softmax(-1) for one in (targets, scores))
+    divergence = (log_p.exp() * (log_p - log_q).masked_fill(hidden, 0.0)).sum(-1)
+    return _mean_by_text(divergence, real[:, None, :])
+
+
+def _mean_by_text(values: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """The mean over texts of each one's mean over what is counted, 1 or 0."""
+    counted = counted.to(values.dtype).expand_as(values)
+    return ((values * counted).flatten(1).sum(1) / counted.flatten(1).sum(1).clamp_min(1)).mean()
 
 
 def distilling(targets: Targets, alpha: float, T: float, reduction: Reduction = "batchmean") -> Loss:  # noqa: N803
