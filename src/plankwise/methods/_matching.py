@@ -6,7 +6,8 @@ copy of the predecessor runs beside the student, in eval mode, in every step. No
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plankwise.core.plan import Plan
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from plankwise.data.encode import Encoded
+    from plankwise.task_kinds import Loss
     from plankwise.training.job import Outcome, Start
     from plankwise.training.stage import Stage, StageResult
 
@@ -47,8 +49,8 @@ def pair_blocks(model: nn.Module, plan: Plan, layers: str) -> list[list[tuple[st
     return chains
 
 
-def check_spans(plan: Plan, method: str) -> None:
-    """Lets plans of spans pass: what is compared are blocks.
+def check_spans(plan: Plan, method: str, otherwise: str = "choose method.name = 'kd'") -> None:
+    """Lets plans of spans pass: what is compared are blocks. `otherwise` ends the sentence.
 
     Raises:
         PlanError: a slot is inside a block.
@@ -56,8 +58,7 @@ def check_spans(plan: Plan, method: str) -> None:
     for slot in plan.slots:
         if not slot.span:
             raise PlanError(
-                f"method {method} compares blocks, and slot {slot} is none; give plan.successors or plan.spans, "
-                "or choose method.name = 'kd'"
+                f"method {method} compares blocks, and slot {slot} is none; give plan.successors or plan.spans, or {otherwise}"
             )
 
 
@@ -75,6 +76,48 @@ class Teacher:
 
         with torch.no_grad():
             self.model(**{name: value for name, value in inputs.items() if name != "labels"})
+
+
+@contextmanager
+def transferring(
+    loss: Loss,
+    model: nn.Module,
+    teacher: Teacher | None,
+    pairs: Collection[tuple[str, str]],
+    stage: Stage,
+    weight: float,
+) -> Iterator[Loss]:
+    """A loss that runs the model, and `weight` times the distance of attention scores from the teacher's added to it.
+
+    The distance is the mean over those of the model's blocks that ran; `pairs`: blocks of the teacher and of the model.
+
+    Raises:
+        PlanError: the attention of a block cannot be read, or has another number of heads.
+    """
+    import torch
+
+    from plankwise.training.attention import match_attentions, reading
+
+    if teacher is None:
+        yield loss
+        return
+    found = match_attentions(model, teacher.model, pairs, stage.sample(next(model.parameters()).device))
+    with (
+        reading(model, attentions=[one.ours for one in found]) as ours,
+        reading(teacher.model, attentions=[one.theirs for one in found]) as theirs,
+    ):
+
+        def both(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+            ours.forget()
+            told = loss(model, inputs, rows)
+            ran = [one for one in found if one.ours.ran(ours.states)]
+            if not ran:  # a step that trains nothing
+                return told
+            teacher(inputs)
+            distances = [one.distance(ours.states, theirs.states, inputs) for one in ran]
+            return told + weight * torch.stack(distances).mean()
+
+        yield both
 
 
 def distil(start: Start, options: Any, learn: Learn | None = None) -> Outcome:

@@ -9,7 +9,7 @@ states are not kept from one epoch to the next: in a third of a short run most t
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +98,31 @@ def squares(pair: Pair, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.
 
     Where x is not a state (token ids, at the embeddings), the second is ||prd(x)||².
     """
+    missed, moved = squares_by_text(pair, mask)
+    return missed.sum(), moved.sum()
+
+
+def squares_by_text(pair: Pair, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same for each text by itself, (B,) both."""
     missed = (pair.successor - pair.span).float().square().sum(-1)
     is_state = pair.before.is_floating_point() and pair.before.shape == pair.span.shape
     moved = ((pair.span - pair.before) if is_state else pair.span).float().square().sum(-1)
     if mask is not None and mask.shape == missed.shape:
         missed, moved = missed * mask, moved * mask
-    return missed.sum(), moved.sum()
+    return missed.reshape(len(missed), -1).sum(1), moved.reshape(len(moved), -1).sum(1)
+
+
+def local_error(slots: list[Replaceable], masks: list[str], inputs: Any) -> torch.Tensor | None:
+    """||scc(x) − prd(x)||² / ||prd(x) − x||², the mean over texts and slots where both ran; None if that is nowhere.
+
+    What the span gives is a target: it has no gradient. `masks`: for each slot, the input that says which tokens are padding.
+    """
+    errors = []
+    for slot, name in zip(slots, masks, strict=True):
+        if slot.pair is not None:
+            fixed = replace(slot.pair, before=slot.pair.before.detach(), span=slot.pair.span.detach())
+            errors.append(relative_error(*squares_by_text(fixed, inputs.get(name))).mean())
+    return torch.stack(errors).mean() if errors else None
 
 
 def relative_error(missed: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:

@@ -64,6 +64,11 @@ def _mean_by_text(values: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
     return ((values * counted).flatten(1).sum(1) / counted.flatten(1).sum(1).clamp_min(1)).mean()
 
 
+def task_loss(loss: Loss | None) -> Loss:
+    """A task's loss; where it has none of its own, the model's."""
+    return loss or (lambda model, inputs, rows: model(**inputs)["loss"])
+
+
 def distilling(targets: Targets, alpha: float, T: float, reduction: Reduction = "batchmean") -> Loss:  # noqa: N803
     """(1 − alpha) · the task's loss + alpha · the distance from the predecessor's logits.
 
