@@ -83,6 +83,26 @@ def heads_of(block: nn.Module) -> tuple[Units, ...]:
     return found.heads
 
 
+def removable_heads(block: nn.Module, config: Any) -> tuple[Units, ...]:
+    """The same, where heads can be taken out of the block; `config`: the family's.
+
+    Raises:
+        PlanError: they cannot, with the reason as its message.
+    """
+    from plankwise.parts._units import SHARED_BIAS
+
+    if hasattr(config, SHARED_BIAS):
+        raise PlanError("each head's bias for relative positions is made outside of the block, for all blocks alike")
+    return heads_of(block)
+
+
+def keep_heads(block: nn.Module, units: Units, kept: torch.Tensor) -> None:
+    """Takes all heads but the kept ones, given by their numbers, out of a block: its matrices are smaller then."""
+    from plankwise.parts._units import keep_units
+
+    keep_units(block, units, kept)
+
+
 REPLACEABLE: dict[str, Callable[[Slot, nn.Module], bool]] = {
     "any": lambda slot, module: True,
     "blocks": lambda slot, module: bool(slot.span),

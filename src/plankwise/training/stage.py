@@ -201,7 +201,10 @@ class Stage:
 
     def sample(self, device: Any) -> dict[str, Any]:
         """A batch of two texts, as the model takes it."""
-        rows = list(range(min(2, len(self.train.lengths))))
+        return self.batch_of(list(range(min(2, len(self.train.lengths)))), device)
+
+    def batch_of(self, rows: list[int], device: Any) -> dict[str, Any]:
+        """A batch of the training examples in these rows, as the model takes it in the first epoch."""
         examples = [
             {**example, ROW: row} for row, example in zip(rows, examples_of(self.train.dataset, rows), strict=True)
         ]
