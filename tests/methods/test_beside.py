@@ -159,7 +159,9 @@ def test_local_matching_without_a_blend_is_refused():
 @pytest.mark.parametrize("method", [kd, replacing])
 def test_attention_of_what_has_none_is_refused_with_a_way_out(method, make_job):
     inner = make_job(plan=Plan((Slot("bert.encoder.layer.0.attention"),)))
-    with pytest.raises(PlanError, match=r"compares blocks, and slot .* is none; .*, or leave method\.attention at 0"):
+    with pytest.raises(
+        PlanError, match=r"works on whole blocks, and slot .* is none; .*, or leave method\.attention at 0"
+    ):
         method.compress(inner, method.Options(attention=1.0))
     plan = even_plan(find_chains(make_job().predecessor), 2, "linear")
     with pytest.raises(PlanError, match=r"has no attention that can be read .* or give its attention a weight of 0"):

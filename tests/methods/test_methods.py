@@ -42,7 +42,9 @@ def test_a_methods_defaults_name_keys_that_exist(name):
         assert {key: getattr(getattr(config, section), key) for key in values} == values
 
 
-@pytest.mark.parametrize("name", ["finetune", "kd", "pkd", "layerdrop", "exits", "tinybert", "minilm"])
+@pytest.mark.parametrize(
+    "name", ["finetune", "kd", "pkd", "layerdrop", "exits", "tinybert", "minilm", "heads", "magnitude", "movement"]
+)
 def test_a_baseline_trains_all_of_the_successor(name, make_job):
     job = make_job()
     before = {key: value.clone() for key, value in job.predecessor.state_dict().items() if ".layer." not in key}

@@ -13,6 +13,8 @@ CASES = [
     ("tinybert", {"projection": True}),
     ("minilm", {}),
     ("heads", {"rounds": 2}),
+    ("magnitude", {}),
+    ("movement", {}),
     ("kd", {"attention": 1.0}),
     ("replacing", {"attention": 1.0, "schedule": {"kind": "constant", "rate": 0.5, "full_at": 0.7}}),
     ("replacing", {"mix": "blend", "local": 1.0}),

@@ -130,5 +130,7 @@ def test_successors_without_such_attention_are_refused_unless_it_has_no_weight(m
 
 def test_slots_inside_blocks_are_refused(make_job):
     job = make_job(plan=Plan((Slot("bert.encoder.layer.0.attention"),)))
-    with pytest.raises(PlanError, match=r"method tinybert compares blocks, and slot .* is none; give plan\.successors"):
+    with pytest.raises(
+        PlanError, match=r"method tinybert works on whole blocks, and slot .* is none; give plan\.successors"
+    ):
         tinybert.compress(job, tinybert.Options())

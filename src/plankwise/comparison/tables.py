@@ -31,6 +31,7 @@ from plankwise.report.remarks import (
     held_back_median,
     held_back_note,
     seeds_remark,
+    zeros_remark,
 )
 from plankwise.report.results import Results
 from plankwise.report.speed import ShownSpeedup, read_speedup
@@ -90,6 +91,9 @@ class TaskTable:
         dead = [row.label for row in rows if not row.learnt]
         told = [f"{NO_ROW if len(dead) == len(rows) else ', '.join(dead)}: {ADVICE}"] if dead else []
         told += guard_remarks(self.task.predecessor.get("ignored_guards") or {})
+        for row in rows:
+            zeros = next((text for cell in self.task.cells_of(row.label) if (text := zeros_remark(cell.notes))), "")
+            told += [f"{row.label}: {zeros}"] if zeros else []
         if self.task.given:
             models = ", ".join(f"{row.label} ({row.path})" for row in self.task.given)
             told.append(f"given, not trained here, and one model for all seeds: {models}")

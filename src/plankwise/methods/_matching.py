@@ -50,7 +50,7 @@ def pair_blocks(model: nn.Module, plan: Plan, layers: str) -> list[list[tuple[st
 
 
 def check_spans(plan: Plan, method: str, otherwise: str = "choose method.name = 'kd'") -> None:
-    """Lets plans of spans pass: what is compared are blocks. `otherwise` ends the sentence.
+    """Lets plans of spans pass. `otherwise` ends the sentence.
 
     Raises:
         PlanError: a slot is inside a block.
@@ -58,7 +58,7 @@ def check_spans(plan: Plan, method: str, otherwise: str = "choose method.name = 
     for slot in plan.slots:
         if not slot.span:
             raise PlanError(
-                f"method {method} compares blocks, and slot {slot} is none; give plan.successors or plan.spans, or {otherwise}"
+                f"method {method} works on whole blocks, and slot {slot} is none; give plan.successors or plan.spans, or {otherwise}"
             )
 
 
