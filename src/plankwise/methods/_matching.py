@@ -58,7 +58,8 @@ def check_spans(plan: Plan, method: str, otherwise: str = "choose method.name = 
     for slot in plan.slots:
         if not slot.span:
             raise PlanError(
-                f"method {method} works on whole blocks, and slot {slot} is none; give plan.successors or plan.spans, or {otherwise}"
+                f"method {method} works on whole blocks, and slot {slot} is none; give plan.successors or plan.spans, or "
+                f"{otherwise}"
             )
 
 

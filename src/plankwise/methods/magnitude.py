@@ -15,6 +15,8 @@ from plankwise.methods._pruning import PruningOptions, prune
 if TYPE_CHECKING:
     from plankwise.training.job import Job, Outcome
 
+NOT_QUANTISED = "the training for int8 would fill its zeros again"
+
 
 class Options(PruningOptions):
     name: Literal["magnitude"] = Field("magnitude", description="this method")

@@ -17,6 +17,8 @@ from plankwise.methods._pruning import PruningOptions, prune
 if TYPE_CHECKING:
     from plankwise.training.job import Job, Outcome
 
+NOT_QUANTISED = "the training for int8 would fill its zeros again"
+
 
 class Options(PruningOptions):
     name: Literal["movement"] = Field("movement", description="this method")
