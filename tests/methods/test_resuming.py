@@ -12,6 +12,7 @@ from plankwise.training.trainer import StageTrainer
 CASES = [
     ("tinybert", {"projection": True}),
     ("minilm", {}),
+    ("distilbert", {}),
     ("heads", {"rounds": 2}),
     ("magnitude", {}),
     ("movement", {}),

@@ -5,6 +5,7 @@ Those over tokens are means over texts of the mean over a text's own tokens: pad
 however it is divided into batches.
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -28,6 +29,40 @@ def kd_loss(logits: torch.Tensor, target: torch.Tensor, T: float, reduction: Red
     log_p, log_q = functional.log_softmax(target / T, -1), functional.log_softmax(logits / T, -1)
     divergence = functional.kl_div(log_q, log_p, reduction="batchmean", log_target=True)
     return T**2 * (divergence if reduction == "batchmean" else divergence / logits.shape[-1])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of logits (N, C): all of them, or of each row the highest, as log-probabilities at a temperature."""
+
+    values: torch.Tensor
+    places: torch.Tensor | None  # (N, k) among the C; None: the values are logits, all of them
+
+
+def keep_top(logits: torch.Tensor, count: int | None, T: float) -> Kept:  # noqa: N803
+    """The highest logits of each row; all if `count` is None or there are no more."""
+    if count is None or count >= logits.shape[-1]:
+        return Kept(logits, None)
+    values, places = functional.log_softmax(logits.float() / T, -1).topk(count)
+    return Kept(values, places)
+
+
+def top_loss(logits: torch.Tensor, target: Kept, T: float) -> torch.Tensor:  # noqa: N803
+    """`kd_loss` by rows of (N, C); where only the highest were kept, all others are one answer together.
+
+    That is never more than the divergence over all answers.
+    """
+    if target.places is None:
+        return kd_loss(logits, target.values, T)
+    log_p, log_q = target.values, functional.log_softmax(logits.float() / T, -1).gather(-1, target.places)
+    rest_p, rest_q = ((1 - one.exp().sum(-1)).clamp_min(torch.finfo(one.dtype).eps) for one in (log_p, log_q))
+    divergence = (log_p.exp() * (log_p - log_q)).sum(-1) + rest_p * (rest_p.log() - rest_q.log())
+    return T**2 * divergence.mean()
+
+
+def cosine_loss(states: torch.Tensor, targets: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """1 − the cosine of the angle between states (B, T, D), the mean over tokens that are not padding."""
+    return _mean_by_text(1 - functional.cosine_similarity(states.float(), targets.float(), dim=-1), real)
 
 
 def pt_loss(states: torch.Tensor, targets: torch.Tensor, *, normalise: bool) -> torch.Tensor:
