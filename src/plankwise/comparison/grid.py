@@ -157,7 +157,7 @@ def _run_given(row: Given, run: Run, seeds: Sequence[int]) -> list[GridCell]:
 def _check_rows(variants: Sequence[Variant], seeds: Sequence[int], given: Sequence[Given]) -> None:
     if not variants:
         raise ConfigError("there is no row to compare; give at least one method or variant")
-    labels = [row.label for row in (*variants, *given)]
+    labels = [variant.label for variant in variants] + [row.label for row in given]
     for label in labels:
         if not re.fullmatch(r"[\w.+-]+", label) or label.startswith(".") or len(label) > LONGEST_LABEL:
             raise ConfigError(

@@ -136,7 +136,7 @@ def distil(start: Start, options: Any, learn: Learn | None = None) -> Outcome:
     results = [learn(stage, student, teacher) for stage in before] if learn and teacher else []
     loss = distilling(targets, options.alpha, options.T, options.reduction) if targets else None
     results.append(prediction.run(student, loss=loss, reads_first_token=True))
-    notes = {"targets": targets.to_json(prediction.passes)} if targets else {}
+    notes: dict[str, Any] = {"targets": targets.to_json(prediction.passes)} if targets else {}
     return start.outcome(student, *results, **notes)
 
 
@@ -159,17 +159,20 @@ def learn_inside(
 
     texts = first_texts(held_out)
 
-    def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+    def run_both(model: nn.Module, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         model(**inputs)
         teacher(inputs)
         return distance(inputs)
+
+    def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+        return run_both(model, inputs)
 
     def measure() -> float:
         student.eval()
         total, device = 0.0, next(student.parameters()).device
         with torch.inference_mode():
             for rows, batch in sorted_batches(texts, stage.tokenizer, batch_size=64):
-                total += len(rows) * float(loss(student, batch.to(device), rows))
+                total += len(rows) * float(run_both(student, batch.to(device)))
         return total / len(texts.lengths)
 
     def score(model: nn.Module) -> dict[str, float]:
