@@ -61,7 +61,7 @@ def compress(job: Job, options: Options) -> Outcome:
 def triple_loss(
     task: Loss | None, student: nn.Module, teacher: Teacher | None, last: tuple[str, str] | None, options: Options
 ) -> Iterator[Loss]:
-    """The loss above; `task` is the task's, if not the model's own; `last`: the teacher's last block and the student's, as paths."""
+    """The loss above; `task` is the task's, if not the model's own; `last`: paths of the teacher's and the student's last block."""
     import torch
 
     from plankwise.core.taps import tapped
