@@ -70,6 +70,10 @@ def test_a_failed_cell_is_shown_with_its_reason_and_the_exit_code_is_1_until_it_
         (["--variant", "plan.successors=4"], "--variant is 'plan.successors=4'; write a label, a colon and keys"),
         (["--variant", "kd: task.clean=false"], "row label 'kd' is given twice"),
         (["--variant", "x: task.clean=false"], "row 'x' sets task.clean, but all rows share"),
+        (
+            ["--row", "runs/mine"],
+            "--row is 'runs/mine'; write a label, a colon and a folder, for example 'mine: runs/mine'",
+        ),
         (["plan.sucessors=4"], "plan.sucessors: there is no such key. Did you mean 'successors'?"),
         (["none.toml"], "recipe none.toml does not exist; give a TOML file"),
     ],

@@ -130,7 +130,16 @@ def test_a_stage_that_is_rehearsed_learns_nothing_and_keeps_nothing(bert, rehear
     assert not list(rehearsal.folder.rglob("*.*"))
 
 
-@pytest.mark.parametrize("overrides", [[], ["method.name=pkd"], ["plan.init=fitted", "training.max_steps=4"]])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["method.name=pkd"],
+        ["plan.init=fitted", "training.max_steps=4"],
+        ["method.name=tinybert", "plan.init=lower", "training.max_steps=4", "method.projection=true"],
+        ["method.name=heads", "plan.init=lower", "training.max_steps=4", "method.rounds=2"],
+    ],
+)
 def test_a_rehearsal_leaves_the_predecessor_and_random_states_as_they_were(overrides, recipe, tmp_path):
     config = load_config(recipe, overrides)
     inputs = read_inputs(config, open_context(QUIET, tmp_path / "run", config.run.seed))

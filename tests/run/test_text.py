@@ -191,6 +191,16 @@ def test_the_fitted_start_and_layerdrop_work_on_text_too(text_recipe, quiet_cons
     assert compress(load_config(text_recipe, [*overrides, *more]), quiet_console)["steps"] == 6
 
 
+def test_methods_that_run_the_predecessor_beside_the_student_distil_on_text(text_recipe, quiet_console, tmp_path):
+    more = ["evaluation.truncated=false", "evaluation.latency=false", "plan.init=lower"]
+    record = compress(load_config(text_recipe, [*more, "method.name=distilbert", "method.top=4"]), quiet_console)
+    assert record["stages"]["distilbert"]["steps"] == 6
+    assert record["successor"]["metrics"]["perplexity"] < 25  # tokens of the vocabulary
+    given = [f"predecessor.path={tmp_path / 'run' / 'predecessor'}", f"run.folder={tmp_path / 'relations'}"]
+    record = compress(load_config(text_recipe, [*more, *given, "method.name=minilm"]), quiet_console)
+    assert [record["stages"][name]["steps"] for name in ("intermediate", "prediction")] == [3, 3]
+
+
 def test_only_as_much_text_is_cut_into_sequences_as_the_steps_can_use(finished):
     assert finished["task"]["blocks"]["train"]["blocks"] <= 30 * 8
     assert finished["task"]["train"] == finished["task"]["blocks"]["train"]["blocks"]
@@ -198,7 +208,7 @@ def test_only_as_much_text_is_cut_into_sequences_as_the_steps_can_use(finished):
 
 @pytest.mark.parametrize("overrides", [["method.name=kd"], ["method.name=pkd"], ["method.alpha=0.5"]])
 def test_distilling_logits_of_every_token_is_refused(overrides, text_recipe, quiet_console, tmp_path):
-    with pytest.raises(ConfigError, match="vocabulary of them for every token; use replacing"):
+    with pytest.raises(ConfigError, match="vocabulary of them for every token; use distilbert"):
         compress(load_config(text_recipe, overrides), quiet_console)
     assert not (tmp_path / "run").exists()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from plankwise.api.given import Data
 from plankwise.api.options import Section, complete, gather, open_console
+from plankwise.comparison.given import Given
 from plankwise.comparison.grid import Variant, run_grid
 from plankwise.comparison.tables import TaskTable, table_results, tabulate
 from plankwise.comparison.writing import plain_row, write_tables
@@ -49,6 +50,7 @@ def compare(
     tokenizer: Any = None,
     methods: Sequence[str] | None = None,
     variants: Mapping[str, Sequence[str]] | None = None,
+    rows: Mapping[str, str | Path] | None = None,
     seeds: int = 5,
     folder: str | Path | None = None,
     plan: Section | None = None,
@@ -67,6 +69,7 @@ def compare(
         tokenizer: The model's, if the model is given in memory.
         methods: A row each; all that there are by default.
         variants: More rows, by label: `{"both": ["method.name=replacing", "method.alpha=0.5"]}`.
+        rows: Trained models as more rows, by label: a run's folder, or any checkpoint for the task.
         seeds: How many; they are 0, 1, 2 and so on.
         folder: Where all is written; runs/compare-NAME by default.
         quiet: Prints nothing.
@@ -81,10 +84,11 @@ def compare(
     place = Path(folder or Path("runs") / f"compare-{data.get('run', {}).get('name', 'run')}")
     data = complete(data, model, tokenizer, place)
     names = list_kinds("methods") if methods is None else methods
-    rows = [Variant(name, (f"method.name={name}",)) for name in names]
-    rows += [Variant(label, tuple(keys)) for label, keys in (variants or {}).items()]
+    trained = [Variant(name, (f"method.name={name}",)) for name in names]
+    trained += [Variant(label, tuple(keys)) for label, keys in (variants or {}).items()]
+    given = [Given(label, str(path)) for label, path in (rows or {}).items()]
     console = open_console(quiet=quiet)
-    (result,) = run_grid([data], rows, range(seeds), place, console)
+    (result,) = run_grid([data], trained, range(seeds), place, console, given)
     found = Comparison(tabulate(result), place)
     if is_main_process():
         write_tables([found.table], place)

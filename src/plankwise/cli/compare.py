@@ -4,6 +4,8 @@ Example: plankwise compare recipes/reviews.toml --methods finetune,kd,replacing 
 
 Rows of your own: --variant "replacing+kd: method.name=replacing method.alpha=0.5"; several recipes are several tasks.
 
+Models made elsewhere: --row "mine: runs/other", a run's folder or any checkpoint, is scored, tested and timed beside the others.
+
 With --domain RUN, a finished run on a text task, the four settings of the thesis are compared instead: the model as it is and the
 one tuned on the domain's text, whole and compressed.
 
@@ -37,6 +39,12 @@ def command(
     variant: Annotated[
         list[str] | None, typer.Option(help="one more row: 'LABEL: KEY=VALUE KEY=VALUE'; may be repeated")
     ] = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="a trained model as one more row: 'LABEL: FOLDER', a run's or a checkpoint's; may be repeated"
+        ),
+    ] = None,
     domain: Annotated[
         Path | None,
         typer.Option(
@@ -63,15 +71,19 @@ def command(
         list_kinds("methods") if methods is None else [name.strip() for name in methods.split(",") if methods.strip()]
     )
     rows = [(name, (f"method.name={name}",)) for name in names] + [_read_variant(text) for text in variant or []]
+    models = [_read_row(text) for text in row or []]
     data = [load_data(path, overrides) for path in paths]
     for one in data:
         validate_config(one)
     place = folder or Path("runs") / f"compare-{'+'.join(path.stem for path in paths)}"
 
-    if domain is not None and (methods is not None or variant or len(data) != 1):
-        raise ConfigError("--domain compares four settings on one task; give one recipe, no --methods and no --variant")
+    if domain is not None and (methods is not None or variant or row or len(data) != 1):
+        raise ConfigError(
+            "--domain compares four settings on one task; give one recipe, no --methods, no --variant and no --row"
+        )
 
     from plankwise.comparison.domain import run_settings, show_settings, write_settings
+    from plankwise.comparison.given import Given
     from plankwise.comparison.grid import Variant, run_grid
     from plankwise.comparison.tables import show_tables, tabulate
     from plankwise.comparison.writing import write_tables
@@ -85,7 +97,8 @@ def command(
         show_settings(settings, console)
         failed = any(row.failures for row in settings.rows)
     else:
-        tasks = run_grid(data, [Variant(*row) for row in rows], range(seeds), place, console)
+        given = [Given(*one) for one in models]
+        tasks = run_grid(data, [Variant(*one) for one in rows], range(seeds), place, console, given)
         failed = any(cell.failure is not None for task in tasks for cell in task.cells)
         if is_main_process():
             tables = [tabulate(task) for task in tasks]
@@ -97,6 +110,16 @@ def command(
         give(json.loads((place / "table.json").read_text("utf-8")), place)
     if failed:
         raise typer.Exit(1)
+
+
+def _read_row(text: str) -> tuple[str, str]:
+    """The label and the path of a trained model."""
+    from plankwise.errors import ConfigError
+
+    label, colon, path = text.partition(":")
+    if not colon or not path.strip():
+        raise ConfigError(f"--row is {text!r}; write a label, a colon and a folder, for example 'mine: runs/mine'")
+    return label.strip(), path.strip()
 
 
 def _read_variant(text: str) -> tuple[str, tuple[str, ...]]:

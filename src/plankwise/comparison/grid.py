@@ -6,7 +6,6 @@ FOLDER/RECIPE/LABEL/seed-N/successor its model, kept for the best seed of a labe
 """
 
 import copy
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,18 +15,18 @@ from typing import Any
 from rich.console import Console
 from transformers import set_seed
 
-from plankwise.comparison.cells import SUCCESSOR, GridCell, find_cell, keep_best, kept_successors, read_json, write_cell
+from plankwise.comparison.cells import SUCCESSOR, GridCell, find_cell, keep_best, write_cell
+from plankwise.comparison.given import Given, check_given, measure_given, measure_model
+from plankwise.comparison.speed import LATENCY, PREDECESSOR, find_latency
 from plankwise.comparison.statistics import duration, expected_seconds
 from plankwise.config import RunConfig, apply_override, validate_config
 from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, PlanError, PlankwiseError, RunError
-from plankwise.evaluation.latency import as_json, measure_latency
 from plankwise.evaluation.size import count_parameters
-from plankwise.files import sweep_leftovers, write_text
+from plankwise.files import sweep_leftovers
 from plankwise.run import folders
 from plankwise.run.inputs import Inputs, Run, check_plan
 from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs, train_successor
-from plankwise.run.speed import tell_speed
 from plankwise.run.vocabulary import save_trimmed
 from plankwise.task_kinds import Task
 from plankwise.training.interruption import InterruptedRunError, interruptible
@@ -35,7 +34,7 @@ from plankwise.training.job import Outcome
 
 SHARED = ("task", "predecessor", "run", "evaluation")  # sections that no variant may change
 BUDGET = ("epochs", "max_steps", "batch_size", "evaluate_every", "early_stopping")
-PREDECESSOR, PREDECESSOR_RUN, LATENCY = "predecessor", "predecessor-run", "latency.json"
+PREDECESSOR_RUN = "predecessor-run"
 TAKEN = (PREDECESSOR, PREDECESSOR_RUN, LATENCY)
 LONGEST_LABEL = 64
 
@@ -63,6 +62,13 @@ class TaskResult:
     latency_batch: int | None = None
     speedups: dict[str, dict[str, dict]] = field(default_factory=dict)  # by label and batch size: `Speedup.to_json`
     timing: dict[str, Any] | None = None  # the conditions under which they were measured
+    given: Sequence[Given] = ()  # models that were made elsewhere
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """By label, in the order of the rows."""
+        trained = {label: config.method.name for label, config in self.configs.items()}
+        return trained | {row.label: row.method for row in self.given}
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -93,24 +99,32 @@ class _Layout:
 
 
 def run_grid(
-    recipes: Sequence[dict], variants: Sequence[Variant], seeds: Sequence[int], folder: Path, console: Console
+    recipes: Sequence[dict],
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    folder: Path,
+    console: Console,
+    given: Sequence[Given] = (),
 ) -> list[TaskResult]:
     """Trains and measures every cell that is not there yet; goes on where an earlier call was stopped.
 
-    `recipes` are as `config.load_data` gives them. A cell that fails is reported in its place, and tried again next time.
+    `recipes` are as `config.load_data` gives them. A cell that fails is reported in its place, and tried again next time. `given`
+    models are measured beside them, on one recipe.
 
     Raises:
         PlankwiseError: anything that the user can fix. Bad input is found before anything is trained.
         InterruptedRunError: it was told to stop.
     """
-    _check_rows(variants, seeds)
+    _check_rows(variants, seeds, given)
     layouts = [_lay_out(recipe, variants, seeds, folder) for recipe in recipes]
-    _check_recipes(layouts)
+    _check_recipes(layouts, given)
     context = open_context(console, folder, 0)
     with interruptible(), folders.FolderLock(folder, context.console) as lock:
         inputs = [open_inputs(layout.base, context.console) for layout in layouts]
         for layout, one in zip(layouts, inputs, strict=True):
             _check_fit(layout, one)
+            for row in given:
+                check_given(row, one.run)
 
         def take_folder() -> None:
             lock.acquire()
@@ -119,18 +133,31 @@ def run_grid(
 
         context.on_main(take_folder)
         predecessors = [make_predecessor(one) for one in inputs]
+        # Before anything else is trained: it may be refused by its answers.
+        others = [cell for row in given for cell in _run_given(row, predecessors[0].run, seeds)]
         cells = _run_cells(layouts, predecessors, context)
         names = [predecessor.run.task.name for predecessor in predecessors]
         return [
-            _collect(layout, predecessor, own, name if names.count(name) == 1 else f"{name} ({layout.recipe})")
+            _collect(
+                layout,
+                predecessor,
+                [*own, *others],
+                given,
+                name if names.count(name) == 1 else f"{name} ({layout.recipe})",
+            )
             for layout, predecessor, own, name in zip(layouts, predecessors, cells, names, strict=True)
         ]
 
 
-def _check_rows(variants: Sequence[Variant], seeds: Sequence[int]) -> None:
+def _run_given(row: Given, run: Run, seeds: Sequence[int]) -> list[GridCell]:
+    run.context.console.print(f"row {row.label}: {row.model}, given", soft_wrap=True)
+    return run.context.on_main(lambda: measure_given(row, run, seeds))
+
+
+def _check_rows(variants: Sequence[Variant], seeds: Sequence[int], given: Sequence[Given]) -> None:
     if not variants:
         raise ConfigError("there is no row to compare; give at least one method or variant")
-    labels = [variant.label for variant in variants]
+    labels = [variant.label for variant in variants] + [row.label for row in given]
     for label in labels:
         if not re.fullmatch(r"[\w.+-]+", label) or label.startswith(".") or len(label) > LONGEST_LABEL:
             raise ConfigError(
@@ -204,13 +231,17 @@ def _merge(recipe: dict, variant: Variant, method: str) -> dict:
     return data
 
 
-def _check_recipes(layouts: list[_Layout]) -> None:
+def _check_recipes(layouts: list[_Layout], given: Sequence[Given]) -> None:
     names = [layout.recipe for layout in layouts]
     if not names:
         raise ConfigError("no recipe is given; give at least one TOML file, for example one of the folder recipes/")
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"two recipes have the run.name {name!r}, which names their folder; give each its own")
+    if given and len(names) > 1:
+        raise ConfigError(
+            f"row {given[0].label!r} is a trained model, which is for one task, but there are {len(names)} recipes; give one"
+        )
 
 
 def _check_fit(layout: _Layout, inputs: Inputs) -> None:
@@ -275,35 +306,27 @@ def _run_cell(label: str, config: RunConfig, predecessor: ReadyPredecessor) -> G
 
 def _measure_cell(label: str, run: Run, outcome: Outcome, path: Path) -> GridCell:
     """What a successor gives as the run's runtime runs it; written, with the successor itself if it is the row's best."""
-    model = run.open(str(path))
-    outputs = dict(run.task.outputs(model))
-    if outputs:
-        metrics, beyond_constant = run.task.score_outputs(outputs), run.task.beyond_constant(outputs)
-    else:
-        metrics, beyond_constant = run.task.examine(model)
     cell = GridCell(
         label=label,
         seed=run.config.run.seed,
-        score=metrics.pop("score"),
-        metrics=metrics,
         steps=outcome.steps,
         skipped_steps=outcome.skipped_steps,
         seconds=outcome.seconds,
-        parameters=count_parameters(run.load(str(path)) if model.module is None else model.module),
         notes=outcome.notes,
-        beyond_constant=beyond_constant,
         held_back=outcome.stage.held_back,
-        outputs=outputs,
+        **measure_model(run, str(path)),
     )
     keep_best(run.folder, cell)
     write_cell(run.folder, cell)
     return cell
 
 
-def _collect(layout: _Layout, ready: ReadyPredecessor, cells: list[GridCell], name: str) -> TaskResult:
+def _collect(
+    layout: _Layout, ready: ReadyPredecessor, cells: list[GridCell], given: Sequence[Given], name: str
+) -> TaskResult:
     run = replace(ready.run, context=ready.run.context.at(layout.folder, layout.base.run.seed))
     options = layout.base.evaluation
-    predecessor, timed = run.context.on_main(lambda: _measure_predecessor(layout, ready, run))
+    predecessor, timed = run.context.on_main(lambda: _measure_predecessor(layout, ready, run, given))
     own_budget = {
         label
         for label, config in layout.rows.items()
@@ -324,14 +347,17 @@ def _collect(layout: _Layout, ready: ReadyPredecessor, cells: list[GridCell], na
         size if latency else None,
         timed.get("speedups", {}),
         timed.get("timing"),
+        given,
     )
 
 
-def _measure_predecessor(layout: _Layout, ready: ReadyPredecessor, run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+def _measure_predecessor(
+    layout: _Layout, ready: ReadyPredecessor, run: Run, given: Sequence[Given]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the table says of the predecessor, and what was measured of the rows' speed."""
     model = run.open(ready.path)
     metrics, beyond_constant = run.task.examine(model)
-    timed = _find_latency(layout, ready, run) if run.config.evaluation.latency else {}
+    timed = find_latency(layout.rows, layout.folder, ready.path, run, given) if run.config.evaluation.latency else {}
     return {
         "path": ready.path,
         "score": metrics.pop("score"),
@@ -342,44 +368,3 @@ def _measure_predecessor(layout: _Layout, ready: ReadyPredecessor, run: Run) -> 
         "ignored_guards": ready.ignored_guards,
         "seconds": sum(stage.seconds for stage in ready.stages.values()) if ready.stages else None,
     }, timed
-
-
-def _find_latency(layout: _Layout, ready: ReadyPredecessor, run: Run) -> dict[str, Any]:
-    """Times, speed-ups and conditions of the rows' predictions, all measured in turn; what was measured before is taken from
-    there, and has no speed-ups if an earlier version wrote it."""
-    paths = {}
-    for label in layout.rows:
-        for path in kept_successors(layout.folder / label):
-            paths[label] = str(path)
-    if not paths:
-        return {}
-    made_by = {label: layout.rows[label].model_dump(mode="json", exclude={"run"}) for label in paths}
-    options, file = run.config.evaluation, layout.folder / LATENCY
-    known = read_json(file) if file.is_file() else {"made_by": {}}
-    if any(_in_todays_form(known["made_by"].get(label)) != made for label, made in made_by.items()):
-        run.context.console.print(
-            f"latency: {options.latency_predictions} predictions a model, on {run.context.device.type}"
-        )
-        measured = measure_latency(
-            {name: run.open(path) for name, path in {PREDECESSOR: ready.path, **paths}.items()},
-            run.task.timed(),
-            batch_sizes=options.latency_batch_sizes[:1],  # the one that the table shows
-            predictions=options.latency_predictions,
-        )
-        tell_speed(measured, run.context.console, f"delete {file} and run the same command again")
-        speedups, timing = as_json(measured.speedups), measured.timing()
-        known = {"made_by": made_by, "latency": measured.latency, "speedups": speedups, "timing": timing}
-        write_text(file, json.dumps(known, indent=2))
-    return {
-        "latency": {name: known["latency"][name] for name in (PREDECESSOR, *paths)},
-        "speedups": {name: one for name, one in known.get("speedups", {}).items() if name in paths},
-        "timing": known.get("timing"),
-    }
-
-
-def _in_todays_form(config: dict | None) -> dict | None:
-    """A config that an earlier version may have written, with the keys of today; None if it cannot be read any more."""
-    try:
-        return None if config is None else validate_config(config).model_dump(mode="json", exclude={"run"})
-    except ConfigError:
-        return None

@@ -1,13 +1,15 @@
 """A comparison as tables: rows, their verdicts and notes, and how the terminal shows them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.table import Table
 
 from plankwise.comparison.cells import GridCell
-from plankwise.comparison.grid import PREDECESSOR, TaskResult
+from plankwise.comparison.given import GIVEN
+from plankwise.comparison.grid import TaskResult
+from plankwise.comparison.speed import PREDECESSOR
 from plankwise.comparison.statistics import (
     Comparison,
     Summary,
@@ -29,12 +31,14 @@ from plankwise.report.remarks import (
     held_back_median,
     held_back_note,
     seeds_remark,
+    zeros_remark,
 )
 from plankwise.report.results import Results
 from plankwise.report.speed import ShownSpeedup, read_speedup
 from plankwise.task_kinds import Answers
 
 WIDTH = 100
+OWN_BUDGET = "own budget"
 COLUMNS = ("median", "spread", "best", "retained", "seconds", "params", "latency", "speed-up")
 MEANING = (
     "median, spread (highest less lowest) and best are over the seeds; retained is the median's share of the predecessor's "
@@ -56,6 +60,7 @@ class Row:
     verdict: str
     comparison: Comparison | None = None
     own_budget: bool = False
+    given: bool = False  # made elsewhere, not trained here
     failure: str = ""  # which seeds failed, and why
     remark: str = ""  # of seeds that are not shown to know more than one answer
     learnt: bool = True  # most seeds are
@@ -68,7 +73,9 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.label}, own budget" if self.own_budget else self.label
+        return (
+            f"{self.label}, {OWN_BUDGET if self.own_budget else GIVEN}" if self.own_budget or self.given else self.label
+        )
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,12 @@ class TaskTable:
         dead = [row.label for row in rows if not row.learnt]
         told = [f"{NO_ROW if len(dead) == len(rows) else ', '.join(dead)}: {ADVICE}"] if dead else []
         told += guard_remarks(self.task.predecessor.get("ignored_guards") or {})
+        for row in rows:
+            zeros = next((text for cell in self.task.cells_of(row.label) if (text := zeros_remark(cell.notes))), "")
+            told += [f"{row.label}: {zeros}"] if zeros else []
+        if self.task.given:
+            models = ", ".join(f"{row.label} ({row.path})" for row in self.task.given)
+            told.append(f"given, not trained here, and one model for all seeds: {models}")
         note = held_back_note([(row.label, row.held_back) for row in self.rows])
         return [*told, note] if note else told
 
@@ -96,13 +109,16 @@ class TaskTable:
 
 def tabulate(task: TaskResult) -> TaskTable:
     """The rows of one task, each compared with the best baseline."""
-    good = {label: [cell for cell in task.cells_of(label) if cell.failure is None] for label in task.configs}
+    good = {label: [cell for cell in task.cells_of(label) if cell.failure is None] for label in task.methods}
     summaries = {
         label: summarise([c.score for c in cells], [c.seconds for c in cells], task.retained)  # type: ignore[misc]
         for label, cells in good.items()
         if cells
     }
-    methods = {label: config.method.name for label, config in task.configs.items()}
+    given = {row.label for row in task.given}
+    for label in given & summaries.keys():  # what training it took is not known
+        summaries[label] = replace(summaries[label], seconds=None)
+    methods = task.methods
     models = {label: [cell.described() for cell in cells] for label, cells in good.items()}
     learnt = [label for label in summaries if has_learnt_in_most(models[label])]
     medians = {label: summary.median for label, summary in summaries.items()}
@@ -130,6 +146,7 @@ def tabulate(task: TaskResult) -> TaskTable:
             verdict if label in summaries else "failed",
             compared.get(label),
             label in task.own_budget,
+            label in given,
             failed,
             remark,
             label in learnt or label not in summaries,
@@ -137,7 +154,7 @@ def tabulate(task: TaskResult) -> TaskTable:
             ranks.get(label),
         )
 
-    return TaskTable(task, [_predecessor_row(task), *map(row, task.configs)], baseline)
+    return TaskTable(task, [_predecessor_row(task), *map(row, task.methods)], baseline)
 
 
 def _not_compared(outputs: Mapping[str, Mapping[int, Answers]], label: str, baseline: str | None) -> str:

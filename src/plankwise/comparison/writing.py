@@ -98,6 +98,7 @@ def plain_row(row: Row) -> dict:
         "p": None if comparison is None else comparison.p,
         "verdict": row.verdict,
         "own_budget": row.own_budget,
+        "given": row.given,
         "failure": row.failure,
         "remark": row.remark,
         "learnt": row.learnt,
@@ -119,6 +120,7 @@ def _json(tables: Sequence[TaskTable]) -> dict:
             "rows": [plain_row(row) for row in table.rows],
             "notes": table.notes,
             "cells": [cell.to_json() for cell in table.task.cells],
+            "given": {row.label: row.path for row in table.task.given},
             "configs": {label: config.model_dump(mode="json") for label, config in table.task.configs.items()},
         }
         for table in tables

@@ -23,6 +23,7 @@ class Rules:
     idle_momentum: bool = False  # Adam's momentum moves successors in steps in which they were not drawn
     skip: bool = True  # a step that trains nothing runs no forward pass
     blend: bool = False  # no coin: span and successor both run, and the rate is the successor's weight in their sum
+    pair: bool = False  # where both run in training, each slot keeps what its span and its successor gave
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,10 @@ class Running:
     pairing: bool = False  # each slot keeps what its span and its successor gave
 
     @classmethod
-    def blended(cls, rate: float, num_slots: int) -> "Running":
-        """Spans and successors both run; at a rate of 0 or 1, one of them."""
-        return cls((rate > 0,) * num_slots, rate if 0 < rate < 1 else None)
+    def blended(cls, rate: float, num_slots: int, *, pairing: bool = False) -> "Running":
+        """Spans and successors both run; at a rate of 0 or 1, one of them, and there is no pair."""
+        both = 0 < rate < 1
+        return cls((rate > 0,) * num_slots, rate if both else None, pairing and both)
 
 
 @dataclass(frozen=True)
@@ -98,5 +100,5 @@ def what_runs(state: HybridState, *, training: bool) -> Running:
     if not training:
         return Running((True,) * len(state.slots))
     if state.rules.blend:
-        return Running.blended(state.rate, len(state.slots))
+        return Running.blended(state.rate, len(state.slots), pairing=state.rules.pair)
     return Running(state.mask)

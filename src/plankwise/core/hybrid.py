@@ -34,6 +34,11 @@ class Hybrid(nn.Module):
         return self._hybrid_state.plan
 
     @property
+    def slots(self) -> list[Replaceable]:
+        """What runs in each slot of the plan; see its `pair` where pairs are kept."""
+        return self._hybrid_state.slots
+
+    @property
     def schedule(self) -> Schedule:
         return self._hybrid_state.schedule
 

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from plankwise.core.plan import Plan
 from plankwise.errors import PlanError
+from plankwise.methods._matching import pair_blocks
 from plankwise.methods.finetune import truncate
 from plankwise.options import Options as SectionOptions
 
@@ -89,22 +90,13 @@ def match_layers(model: nn.Module, plan: Plan, layers: str) -> tuple[list[str], 
     Raises:
         PlanError: no layer is left to match, since the student's last one never is.
     """
-    theirs, ours = [], []
-    for path in dict.fromkeys(slot.path for slot in plan.slots if slot.span):
-        length = len(model.get_submodule(path))  # type: ignore[arg-type]
-        spans = [slot.span for slot in plan.slots if slot.path == path]
-        followers = {index for span in spans for index in span[1:]}
-        kept = [index for index in range(length) if index not in followers]
-        for place, index in enumerate(kept[:-1]):
-            span = next((span for span in spans if span[0] == index), (index,))
-            theirs.append(f"{path}.{span[-1] if layers == 'skip' else length - len(kept) + place}")
-            ours.append(f"{path}.{place}")
-    if not theirs:
+    pairs = [pair for chain in pair_blocks(model, plan, "ends" if layers == "skip" else "top") for pair in chain[:-1]]
+    if not pairs:
         raise PlanError(
             "method pkd matches every layer of the student but the last, and this plan leaves no other; "
             "give a plan of at least 2 successors in a chain, or choose method.name = 'kd'"
         )
-    return theirs, ours
+    return [theirs for theirs, _ in pairs], [ours for _, ours in pairs]
 
 
 def reading(states: dict[str, torch.Tensor], paths: list[str], cls_id: int | None) -> Read:

@@ -7,23 +7,31 @@ Mode `reference` does what the published code does instead: gradients of frozen 
 successors that were not drawn, dropout is active in frozen modules, successors start from the first blocks, the learning rate
 falls linearly from the first step. One difference stays: masks are drawn once per optimiser step, not per micro-batch.
 
-Three things that the paper does not do: `alpha` adds the predecessor's logits as a second target; `mix = "blend"` runs span and
-successor both and adds their states, the successor's with the rate as its weight, instead of tossing a coin (as VCON does); and the
-plateau schedule raises the rate when the hybrid's score on dev has stopped improving.
+What the paper does not do: `alpha` adds the predecessor's logits as a second target; `attention` adds attention scores before
+softmax as another, for each successor that runs those of its span's last block in the predecessor; `mix = "blend"` runs span and
+successor both and adds their states, the successor's with the rate as its weight, instead of tossing a coin (as VCON does); `local`
+then adds how far each successor is from its span on the same input, the error of the fitted start; and the plateau schedule
+raises the rate when the hybrid's score on dev has stopped improving.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from plankwise.config import Unfreeze
 from plankwise.core.schedule import Linear, Plateau, Schedule, describe_schedule, make_schedule
+from plankwise.errors import ConfigError
+from plankwise.methods._matching import Teacher, check_spans, transferring
 from plankwise.options import Options as SectionOptions
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from plankwise.task_kinds import Loss
     from plankwise.training.job import Job, Outcome
     from plankwise.training.ship import Ship
 
@@ -62,6 +70,10 @@ class Options(SectionOptions):
     alpha: float = Field(0.0, ge=0, le=1, description="weight of the predecessor's logits; the labels have the rest")
     T: float = Field(5.0, gt=0, description="temperature of the predecessor's logits")
     mix: Literal["coin", "blend"] = Field("coin", description="one of span and successor runs, or both, by weight")
+    attention: float = Field(0.0, ge=0, description="weight of attention scores, beside the others")
+    local: float = Field(
+        0.0, ge=0, description="for mix = blend: weight of each successor's relative error from its span while both run"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -72,6 +84,15 @@ class Options(SectionOptions):
     @classmethod
     def _read_schedule(cls, value: Any) -> Schedule:
         return make_schedule(value)
+
+    @model_validator(mode="after")
+    def _local_where_both_run(self) -> Self:
+        if self.local and self.mix != "blend":
+            raise ConfigError(
+                f"local is {self.local:g}, but mix is {self.mix!r}, where span and successor never run together; "
+                "set mix = 'blend', or leave local at 0"
+            )
+        return self
 
     @field_serializer("schedule")
     def _write_schedule(self, value: Schedule) -> dict:
@@ -89,6 +110,20 @@ def reads_logits(options: Options) -> bool:
     return options.alpha > 0
 
 
+def matching_locally(loss: Loss, ship: Ship, weight: float) -> Loss:
+    """A loss that runs the ship, with `weight` times the successors' relative error from their spans where both ran."""
+    from plankwise.training.fitting import local_error, mask_name
+
+    masks = [mask_name(ship, slot.path) for slot in ship.plan.slots]
+
+    def both(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+        told = loss(model, inputs, rows)
+        error = local_error(ship.slots, masks, inputs)
+        return told if error is None else told + weight * error
+
+    return both
+
+
 def _bin_masks(ship: Ship, steps: int) -> list[dict]:
     """How often each slot was replaced, over at most BINS runs of steps."""
     width = max(1, math.ceil(steps / BINS))
@@ -99,10 +134,12 @@ def _bin_masks(ship: Ship, steps: int) -> list[dict]:
 def compress(job: Job, options: Options) -> Outcome:
     """Trains the successors in place of their spans, then takes the predecessor out."""
     from plankwise.core.hybrid import Rules
-    from plankwise.training.losses import distilling
+    from plankwise.training.losses import distilling, task_loss
     from plankwise.training.ship import launch
     from plankwise.training.targets import read_logits
 
+    if options.attention:
+        check_spans(job.plan, "replacing with attention", "leave method.attention at 0")
     start = job.start(gains=True)
     stage = start.stage("replacing")
     targets = stage.targets(job.predecessor, read_logits) if options.alpha else None
@@ -111,7 +148,9 @@ def compress(job: Job, options: Options) -> Outcome:
         frozen_gradients=options.clip_scope == "all",
         idle_momentum=options.idle_momentum,
         blend=options.mix == "blend",
+        pair=options.local > 0,
     )
+    teacher = Teacher(job.predecessor) if options.attention else None
     ship = launch(
         job.predecessor,
         job.plan,
@@ -121,14 +160,19 @@ def compress(job: Job, options: Options) -> Outcome:
         unfreeze=options.unfreeze,
         rules=rules,
     )
-    result = stage.run(
-        ship,
-        [ship.callback(stage.score)],
-        loss=distilling(targets, options.alpha, options.T) if targets else None,
-        reads_first_token=True,
-        settled=lambda: ship.settled,
-        describe=lambda: f"rate {ship.rate:.2f}  ",
-    )
+    loss = distilling(targets, options.alpha, options.T) if targets else task_loss(stage.loss)
+    if options.local:
+        loss = matching_locally(loss, ship, options.local)
+    pairs = [(slot.places[-1], f"{slot.places[0]}.successor") for slot in job.plan.slots]
+    with transferring(loss, ship, teacher, pairs, stage, options.attention) as loss:
+        result = stage.run(
+            ship,
+            [ship.callback(stage.score)],
+            loss=loss,
+            reads_first_token=not (options.attention or options.local),
+            settled=lambda: ship.settled,
+            describe=lambda: f"rate {ship.rate:.2f}  ",
+        )
     ship.recall(result.history)
     ship.begin(result.max_steps)
     notes: dict[str, Any] = {"targets": targets.to_json(stage.passes)} if targets else {}

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from plankwise.parts._units import Units
+
 
 def _is_a(module: nn.Module, layer: str) -> bool:
     from torch import nn
@@ -65,6 +67,40 @@ def _is_map(module: nn.Module) -> bool:
 def is_norm(module: nn.Module) -> bool:
     """Whether a module is a norm, of torch or of a family's own making."""
     return not list(module.children()) and "norm" in type(module).__name__.lower()
+
+
+def heads_of(block: nn.Module) -> tuple[Units, ...]:
+    """The heads of a block's attentions, in the order in which those were made: what maps feed them, and which reads them.
+
+    Raises:
+        PlanError: they are not found, with the reason as its message.
+    """
+    from plankwise.parts._units import find_units
+
+    found = find_units(block)
+    if not found.heads:
+        raise PlanError(found.no_heads)
+    return found.heads
+
+
+def removable_heads(block: nn.Module, config: Any) -> tuple[Units, ...]:
+    """The same, where heads can be taken out of the block; `config`: the family's.
+
+    Raises:
+        PlanError: they cannot, with the reason as its message.
+    """
+    from plankwise.parts._units import SHARED_BIAS
+
+    if hasattr(config, SHARED_BIAS):
+        raise PlanError("each head's bias for relative positions is made outside of the block, for all blocks alike")
+    return heads_of(block)
+
+
+def keep_heads(block: nn.Module, units: Units, kept: torch.Tensor) -> None:
+    """Takes all heads but the kept ones, given by their numbers, out of a block: its matrices are smaller then."""
+    from plankwise.parts._units import keep_units
+
+    keep_units(block, units, kept)
 
 
 REPLACEABLE: dict[str, Callable[[Slot, nn.Module], bool]] = {

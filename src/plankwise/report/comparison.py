@@ -20,6 +20,7 @@ from plankwise.report.text import count, fixed, is_number, number, share, signed
 
 PREDECESSOR = "predecessor"
 BOLD = "bold: the highest median, and those not shown to differ from it"
+MARKS = {"own_budget": "own budget", "given": "given"}  # of rows that are not trained as the others are
 PARAMETERS = Column("parameters", "parameters", count)
 SPEED = [Column("latency (ms)", "latency_ms", fixed(2)), Column("speed-up", "speedup", times)]
 
@@ -85,7 +86,7 @@ def _task(task: dict, *, alone: bool) -> str:
     rows = [
         {
             **row,
-            "name": f"{row['label']}, own budget" if row.get("own_budget") else row["label"],
+            "name": ", ".join([row["label"], *(word for key, word in MARKS.items() if row.get(key))]),
             "speedup": speedup_cell(speedup_of_row(row)),
         }
         for row in task["rows"]

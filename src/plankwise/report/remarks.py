@@ -81,6 +81,17 @@ def guard_remarks(ignored: Mapping[str, str]) -> list[str]:
     return [f"the guard {name} was ignored (evaluation.ignore_guards): {fault}" for name, fault in ignored.items()]
 
 
+def zeros_remark(notes: Mapping) -> str:
+    """What the zeros of a pruned model bring, by what its training noted; empty for all others."""
+    found = notes.get("zeros") or {}
+    if not found.get("zeros"):
+        return ""
+    return (
+        f"{share(found['zeros'] / found['weights'])} of the weights in its blocks are 0, which alone brings neither speed nor "
+        "size: parameters count them, and time is that of the whole matrices"
+    )
+
+
 def exits_remark(model: Mapping) -> str:
     """After which blocks the dev examples left a model with early exits; empty for all others."""
     found = model.get("exits")

@@ -18,6 +18,7 @@ from plankwise.report.remarks import (
     steps_remark,
     training_time,
     vocabulary_remark,
+    zeros_remark,
 )
 from plankwise.report.speed import ShownSpeedup, speedup_of
 from plankwise.report.text import MODELS, count, esc, number
@@ -121,6 +122,8 @@ def _notes(record: dict) -> list[str]:
         told.append(spent)
     if trimmed := vocabulary_remark(record["successor"]):
         told.append(f"the successor: {trimmed}")
+    if zeros := zeros_remark(record):
+        told.append(f"the successor: {zeros}")
     if left := exits_remark(record["successor"]):
         told.append(left)
     if held_back := held_back_remark(record["successor"]):

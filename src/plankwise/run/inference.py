@@ -32,7 +32,7 @@ def evaluate(config: RunConfig, console: Console) -> dict[str, Any]:
     task, path = run.task, config.predecessor.path
     saved = run.loader.config(path)
     task.check_head(saved, path, otherwise="")
-    load = _load_trained(run, path)
+    load = load_trained(run, path)
     with tempfile.TemporaryDirectory() as folder:
         task.lay_out(Path(folder), console, train=False)
         predictor = open_predictor(config.evaluation.runtime, path, load)
@@ -45,7 +45,7 @@ def evaluate(config: RunConfig, console: Console) -> dict[str, Any]:
         return metrics if found is None else {**metrics, "beyond_constant": found}
 
 
-def _load_trained(run: Run, path: str) -> Load:
+def load_trained(run: Run, path: str) -> Load:
     """What gives the model at `path` as a torch module, once it is known that it fits; an export is not loaded.
 
     Raises:

@@ -108,7 +108,8 @@ class Text(Task):
         if reads_logits is not None and reads_logits(method):
             raise ConfigError(
                 f"method.name is {method.name!r} with the predecessor's logits as a target, which for text would be a "
-                "vocabulary of them for every token; use replacing with alpha = 0, finetune or layerdrop"
+                "vocabulary of them for every token; use distilbert, which keeps none, replacing with alpha = 0, finetune or "
+                "layerdrop"
             )
         for key, texts in {"fitting": config.plan.fitting.texts, "solving": config.plan.solving.texts}.items():
             if texts is not None:

@@ -27,7 +27,6 @@ from plankwise.data.batch import sorted_batches, without_labels
 from plankwise.data.encode import Encoded, encode
 from plankwise.errors import DataError
 from plankwise.solving.bench import mask_name
-from plankwise.training.callbacks import Show
 from plankwise.training.ship import launch
 from plankwise.training.stage import Stage, StageResult
 
@@ -63,7 +62,7 @@ def fit(predecessor: nn.Module, plan: Plan, successors: list[nn.Module], stage: 
         rules=Rules(skip=False),
     )
     ship.begin(num_steps=1)
-    held_out = _head(held_out, HELD_OUT)
+    held_out = first_texts(held_out)
     masks = [mask_name(predecessor, slot.path) for slot in plan.slots]
 
     def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
@@ -81,15 +80,7 @@ def fit(predecessor: nn.Module, plan: Plan, successors: list[nn.Module], stage: 
         missed, moved = measure()
         before = relative_error(missed, moved).tolist()
         moved = (moved / len(held_out.lengths)).clamp_min(torch.finfo(torch.float32).tiny)
-        only_texts = replace(
-            stage,
-            train=without_labels(stage.train),
-            score=lambda model: {"score": -float(np.mean(errors()))},
-            collate=None,
-            loss=None,
-            weigh=None,
-            show=Show(),
-        )
+        only_texts = stage.on_texts(lambda model: {"score": -float(np.mean(errors()))})
         result = only_texts.run(ship, loss=loss)
         return Fit(result, len(stage.train.lengths), before, errors())
 
@@ -107,12 +98,31 @@ def squares(pair: Pair, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.
 
     Where x is not a state (token ids, at the embeddings), the second is ||prd(x)||².
     """
+    missed, moved = squares_by_text(pair, mask)
+    return missed.sum(), moved.sum()
+
+
+def squares_by_text(pair: Pair, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same for each text by itself, (B,) both."""
     missed = (pair.successor - pair.span).float().square().sum(-1)
     is_state = pair.before.is_floating_point() and pair.before.shape == pair.span.shape
     moved = ((pair.span - pair.before) if is_state else pair.span).float().square().sum(-1)
     if mask is not None and mask.shape == missed.shape:
         missed, moved = missed * mask, moved * mask
-    return missed.sum(), moved.sum()
+    return missed.reshape(len(missed), -1).sum(1), moved.reshape(len(moved), -1).sum(1)
+
+
+def local_error(slots: list[Replaceable], masks: list[str], inputs: Any) -> torch.Tensor | None:
+    """||scc(x) − prd(x)||² / ||prd(x) − x||², the mean over texts and slots where both ran; None if that is nowhere.
+
+    What the span gives is a target: it has no gradient. `masks`: for each slot, the input that says which tokens are padding.
+    """
+    errors = []
+    for slot, name in zip(slots, masks, strict=True):
+        if slot.pair is not None:
+            fixed = replace(slot.pair, before=slot.pair.before.detach(), span=slot.pair.span.detach())
+            errors.append(relative_error(*squares_by_text(fixed, inputs.get(name))).mean())
+    return torch.stack(errors).mean() if errors else None
 
 
 def relative_error(missed: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
@@ -164,6 +174,6 @@ def add_texts(train: Encoded, texts: list[str], tokenizer: Any, max_length: int)
     return Encoded(concatenate_datasets([texts_alone, added]), lengths, train.num_cut + more.num_cut, train.zeros)
 
 
-def _head(encoded: Encoded, most: int) -> Encoded:
-    rows = range(min(most, len(encoded.lengths)))
-    return replace(encoded, dataset=encoded.dataset.select(rows), lengths=encoded.lengths[:most])
+def first_texts(encoded: Encoded, most: int = HELD_OUT) -> Encoded:
+    """At most so many of the texts, from the first on."""
+    return encoded.take(range(min(most, len(encoded.lengths))))

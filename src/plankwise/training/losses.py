@@ -1,5 +1,11 @@
-"""The losses of distillation: logits (Hinton et al. 2015) and patient layers (Sun et al. 2019)."""
+"""The losses of distillation: logits (Hinton et al. 2015), patient layers (Sun et al. 2019), states and attention scores
+(Jiao et al. 2020), relations of tokens (Wang et al. 2020).
 
+Those over tokens are means over texts of the mean over a text's own tokens: padding does not count, and a step learns the same
+however it is divided into batches.
+"""
+
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -25,11 +31,77 @@ def kd_loss(logits: torch.Tensor, target: torch.Tensor, T: float, reduction: Red
     return T**2 * (divergence if reduction == "batchmean" else divergence / logits.shape[-1])
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of logits (N, C): all of them, or of each row the highest, as log-probabilities at a temperature."""
+
+    values: torch.Tensor
+    places: torch.Tensor | None  # (N, k) among the C; None: the values are logits, all of them
+
+
+def keep_top(logits: torch.Tensor, count: int | None, T: float) -> Kept:  # noqa: N803
+    """The highest logits of each row; all if `count` is None or there are no more."""
+    if count is None or count >= logits.shape[-1]:
+        return Kept(logits, None)
+    values, places = functional.log_softmax(logits.float() / T, -1).topk(count)
+    return Kept(values, places)
+
+
+def top_loss(logits: torch.Tensor, target: Kept, T: float) -> torch.Tensor:  # noqa: N803
+    """`kd_loss` by rows of (N, C); where only the highest were kept, all others are one answer together.
+
+    That is never more than the divergence over all answers.
+    """
+    if target.places is None:
+        return kd_loss(logits, target.values, T)
+    log_p, log_q = target.values, functional.log_softmax(logits.float() / T, -1).gather(-1, target.places)
+    rest_p, rest_q = ((1 - one.exp().sum(-1)).clamp_min(torch.finfo(one.dtype).eps) for one in (log_p, log_q))
+    divergence = (log_p.exp() * (log_p - log_q)).sum(-1) + rest_p * (rest_p.log() - rest_q.log())
+    return T**2 * divergence.mean()
+
+
+def cosine_loss(states: torch.Tensor, targets: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """1 − the cosine of the angle between states (B, T, D), the mean over tokens that are not padding."""
+    return _mean_by_text(1 - functional.cosine_similarity(states.float(), targets.float(), dim=-1), real)
+
+
 def pt_loss(states: torch.Tensor, targets: torch.Tensor, *, normalise: bool) -> torch.Tensor:
     """The mean squared difference of states (examples, layers, width), each divided by its length first if `normalise`."""
     if normalise:
         states, targets = functional.normalize(states, dim=-1), functional.normalize(targets, dim=-1)
     return functional.mse_loss(states, targets)
+
+
+def state_loss(states: torch.Tensor, targets: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """The mean squared difference of states (B, T, D); `real` (B, T): 1 for tokens that are not padding."""
+    return _mean_by_text((states.float() - targets.float()).square(), real[..., None])
+
+
+def score_loss(scores: torch.Tensor, targets: torch.Tensor, seen: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """The mean squared difference of attention scores (B, heads, T, T) where a real token looks at a key that it may see.
+
+    `seen` (B, 1, T, T): 1 for keys that a query may look at.
+    """
+    return _mean_by_text((scores - targets).square(), seen * real[:, None, :, None])
+
+
+def relation_loss(scores: torch.Tensor, targets: torch.Tensor, seen: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """KL(softmax of targets || softmax of scores) over the keys that are seen: the mean over heads and real tokens."""
+    hidden = seen == 0
+    log_p, log_q = (one.masked_fill(hidden, torch.finfo(one.dtype).min).log_softmax(-1) for one in (targets, scores))
+    divergence = (log_p.exp() * (log_p - log_q).masked_fill(hidden, 0.0)).sum(-1)
+    return _mean_by_text(divergence, real[:, None, :])
+
+
+def _mean_by_text(values: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """The mean over texts of each one's mean over what is counted, 1 or 0."""
+    counted = counted.to(values.dtype).expand_as(values)
+    return ((values * counted).flatten(1).sum(1) / counted.flatten(1).sum(1).clamp_min(1)).mean()
+
+
+def task_loss(loss: Loss | None) -> Loss:
+    """A task's loss; where it has none of its own, the model's."""
+    return loss or (lambda model, inputs, rows: model(**inputs)["loss"])
 
 
 def distilling(targets: Targets, alpha: float, T: float, reduction: Reduction = "batchmean") -> Loss:  # noqa: N803

@@ -15,7 +15,7 @@ from transformers import PrinterCallback, TrainerCallback, TrainingArguments, se
 
 from plankwise.config import FitOptions
 from plankwise.context import Context
-from plankwise.data.batch import examples_of, plain_collator
+from plankwise.data.batch import examples_of, plain_collator, without_labels
 from plankwise.data.encode import ROW, Encoded, TokenSequences
 from plankwise.evaluation.held_back import judge
 from plankwise.files import write_text
@@ -76,6 +76,12 @@ class Stage:
     def with_steps(self, steps: int, **options: Any) -> "Stage":
         """The same for so many steps, with other options."""
         return replace(self, options=self.options.model_copy(update={"max_steps": steps, **options}))
+
+    def on_texts(self, score: Score) -> "Stage":
+        """The same on its texts alone: no label is read, nothing is hidden, and `score` says how good a model is."""
+        return replace(
+            self, train=without_labels(self.train), score=score, collate=None, loss=None, weigh=None, show=Show()
+        )
 
     def run(
         self,
@@ -185,7 +191,7 @@ class Stage:
         """While open, steps of training cost less and learn the same; `reads_first_token` as in `run`."""
         with fast_dropout(model, self.options.fast_dropout), self.products(), ExitStack() as opened:
             if reads_first_token:
-                opened.enter_context(first_token_only(model, self._sample(next(model.parameters()).device)))
+                opened.enter_context(first_token_only(model, self.sample(next(model.parameters()).device)))
             yield
 
     def products(self) -> AbstractContextManager[None]:
@@ -193,9 +199,12 @@ class Stage:
         switch = self.options.fast_products if self.options.precision == "float32" else False
         return fast_products(switch, self.context.device)
 
-    def _sample(self, device: Any) -> dict[str, Any]:
+    def sample(self, device: Any) -> dict[str, Any]:
         """A batch of two texts, as the model takes it."""
-        rows = list(range(min(2, len(self.train.lengths))))
+        return self.batch_of(list(range(min(2, len(self.train.lengths)))), device)
+
+    def batch_of(self, rows: list[int], device: Any) -> dict[str, Any]:
+        """A batch of the training examples in these rows, as the model takes it in the first epoch."""
         examples = [
             {**example, ROW: row} for row, example in zip(rows, examples_of(self.train.dataset, rows), strict=True)
         ]
