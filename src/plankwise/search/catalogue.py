@@ -92,12 +92,12 @@ def make_catalogue(
     given = _watch(model, places, inputs)
     modules: dict[str, nn.Module] = {what: model.get_submodule(path) for what, path in places.items()}
     found: list[Entry] = [Entry(what, {}, what) for what in modules]
-    for part, options in _offered():
+    for part, options in every_part():
         kind = load_kind("parts", part, key="plan.part")
         replaces = TABLE if kind.REPLACES == "embedding" else BLOCK
         entry = Entry(part, options, replaces)
         try:
-            modules[entry.label] = _build(model, kind, part, options, place, places[TABLE])
+            modules[entry.label] = _build(model, kind, part, options, place)
         except PlanError as error:
             entry = Entry(part, options, replaces, unfit=_shorten(str(error)))
         found.append(entry)
@@ -131,7 +131,7 @@ def make_catalogue(
     return Catalogue(path, str(place), length, batch, [fill(entry) for entry in found], speed.conditions)
 
 
-def _offered() -> list[tuple[str, dict[str, Any]]]:
+def every_part() -> list[tuple[str, dict[str, Any]]]:
     """Every part with each of its candidates' options, or with its defaults where it offers none."""
     return [
         (name, options)
@@ -167,36 +167,54 @@ def _path_of(model: nn.Module, module: nn.Module) -> str:
     return next(path for path, one in model.named_modules() if one is module)
 
 
-def _build(model: nn.Module, kind: Any, part: str, options: dict[str, Any], place: Slot, table: str) -> nn.Module:
+def find_slots(model: Any, part: str, options: dict[str, Any], place: Slot) -> list[Slot]:
+    """Where a part stands that is to replace the blocks of `place`: there, or, of what is inside one block, wherever it fits.
+
+    A part of embeddings stands in place of the table of tokens.
+
+    Raises:
+        PlanError: a part of what is inside a block fits nothing there.
+    """
+    replaces = load_kind("parts", part, key="plan.part").REPLACES
+    if replaces == "embedding":
+        return [Slot(_path_of(model, model.get_input_embeddings()), (), part, options)]
+    if replaces in ("any", "blocks"):
+        return [Slot(place.path, place.span, part, options)]
+    (above,) = place.places
+    block = model.get_submodule(above)
+    found: list[Slot] = []
+    for path, _ in list(block.named_modules())[1:]:
+        slot = Slot(f"{above}.{path}", (), part, options)
+        if not slot.path.startswith(tuple(f"{one.path}." for one in found)) and _fits(model, slot):
+            found.append(slot)
+    if not found:
+        raise PlanError(f"it fits no module inside a {type(block).__name__}")
+    return found
+
+
+def _fits(model: nn.Module, slot: Slot) -> bool:
+    try:
+        build_successors(model, Plan((slot,)), init="random", seed=0)
+    except PlanError:
+        return False
+    return True
+
+
+def _build(model: Any, kind: Any, part: str, options: dict[str, Any], place: Slot) -> nn.Module:
     """What stands in the place of the block, or of the table, once the part does, as it is after collapse.
 
     Raises:
         PlanError: the part does not fit.
     """
+    slots = find_slots(model, part, options, place)
+    modules = build_successors(model, Plan(tuple(slots)), init="random", seed=0)
+    if hasattr(kind, "finish"):
+        modules = [kind.finish(one, validate_part(part, options)) or one for one in modules]
     if kind.REPLACES in ("any", "blocks", "embedding"):
-        slot = (
-            Slot(table, (), part, options)
-            if kind.REPLACES == "embedding"
-            else Slot(place.path, place.span, part, options)
-        )
-        (module,) = build_successors(model, Plan((slot,)), init="random", seed=0)
-        if hasattr(kind, "finish"):
-            module = kind.finish(module, validate_part(part, options)) or module
-        return module
+        return modules[0]
     block = copy.deepcopy(model.get_submodule(place.places[0]))
-    replaced: list[str] = []
-    for path, _ in list(block.named_modules())[1:]:
-        if path.startswith(tuple(f"{one}." for one in replaced)):
-            continue
-        slot = Slot(f"{place.places[0]}.{path}", (), part, options)
-        try:
-            (module,) = build_successors(model, Plan((slot,)), init="random", seed=0)
-        except PlanError:
-            continue
-        block.set_submodule(path, module)
-        replaced.append(path)
-    if not replaced:
-        raise PlanError(f"it fits no module inside a {type(block).__name__}")
+    for slot, module in zip(slots, modules, strict=True):
+        block.set_submodule(slot.path.removeprefix(f"{place.places[0]}."), module)
     return block
 
 
