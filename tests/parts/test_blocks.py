@@ -158,7 +158,10 @@ def test_a_pre_ln_successor_is_collapsed_and_loaded_with_equal_outputs(part, nam
     ship = assemble(model, plan, build_successors(model, plan, init="mean", seed=0))
     successor = take_out(ship)
     inputs = {"pixel_values": torch.randn(2, 3, 16, 16)} if name == "vit" else make_batches(1)[0]
-    assert torch.equal(logits(successor, **inputs), logits(ship, **inputs))
+    if part == "linear":  # both slots' maps are one map now
+        torch.testing.assert_close(logits(successor, **inputs), logits(ship, **inputs), atol=1e-5, rtol=1e-4)
+    else:
+        assert torch.equal(logits(successor, **inputs), logits(ship, **inputs))
     save(successor, tmp_path / "saved")
     loaded = copy.deepcopy(plankwise.load(tmp_path / "saved")).eval()
     assert torch.equal(logits(loaded, **inputs), logits(successor, **inputs))

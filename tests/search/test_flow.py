@@ -138,12 +138,21 @@ def test_a_goal_that_no_plan_reaches_is_refused_before_anything_is_scored(read_s
     ):
         read_search(tmp_path / "s", "target", 100.0)
     with pytest.raises(
-        ConfigError, match=r"--params is 1,000, but the smallest plan of this library has 21,186, 4,098 of"
+        ConfigError, match=r"--params is 5,000, but the smallest plan of this library has 21,186, 4,098 of"
+    ):
+        read_search(tmp_path / "s", "params", 5000.0)
+    assert not (tmp_path / "s" / "candidates").exists()
+
+
+def test_a_size_that_no_plan_of_any_library_has_is_refused_before_the_predecessor_is_trained(read_search, tmp_path):
+    with pytest.raises(
+        ConfigError,
+        match=r"--params is 1,000, but 4,098 of the predecessor's 38,274 parameters are outside of its blocks",
     ):
         read_search(tmp_path / "s", "params", 1000.0)
     with pytest.raises(ConfigError, match=r"--params is 50,000, but the predecessor has 38,274, no more than that"):
         read_search(tmp_path / "s", "params", 50_000.0)
-    assert not (tmp_path / "s" / "candidates").exists()
+    assert not (tmp_path / "s").exists()
 
 
 def test_plans_that_do_not_fit_the_model_are_passed_over(searched, read_search, monkeypatch):

@@ -131,6 +131,17 @@ def test_states_that_are_kept_for_all_candidates_of_a_span_change_no_score(libra
     assert not list((tmp_path / "together").glob(".states*"))
 
 
+def test_every_part_that_is_offered_starts_nearer_to_its_block_than_nothing_does(model, tmp_path):
+    offered = make_library(model, chains_of(model), longest=1)
+    some = [one for one in offered.candidates if one.slot.span == (1,) and not one.is_kept]
+    scores = dict(
+        zip((one.label for one in some), score_all(some, Workbench(model, Texts(), 0), 100, tmp_path), strict=True)
+    )
+    nothing = scores.pop("identity").effect
+    assert {"linear", "narrow (width 0.25)", "thin (ffn 0.5)"} <= scores.keys()
+    assert all(score.effect < nothing for score in scores.values())
+
+
 def test_a_candidate_that_fails_is_left_out_with_its_reason(library, model, tmp_path, monkeypatch):
     from plankwise.errors import PlanError
 

@@ -1,5 +1,7 @@
 """A plan of several parts in three lines: trained, collapsed, saved and loaded, and its checkpoints on the way."""
 
+import copy
+
 import pytest
 import torch
 
@@ -64,3 +66,31 @@ def test_a_model_in_half_precision_gets_successors_in_half_precision():
     ship = plankwise.hybrid(make(num_hidden_layers=4).to(torch.bfloat16), slots=MIXED)
     assert {value.dtype for value in ship.parameters()} == {torch.bfloat16}
     assert logits(ship.eval()).isfinite().all()
+
+
+def test_modules_of_ones_own_stand_beside_parts_in_one_plan_and_for_spans():
+    model = make(num_hidden_layers=4)
+    block = copy.deepcopy(model.bert.encoder.layer[0])
+    slots = [
+        {"path": "bert.encoder.layer", "span": [2, 3], "module": block},
+        {"path": "bert.encoder.layer", "span": [1], "part": "linear"},
+    ]
+    ship = plankwise.hybrid(model, slots=slots).eval()
+    assert [(slot.span, slot.part) for slot in ship.plan.slots] == [((1,), "linear"), ((2, 3), "own")]
+    successor = ship.collapse()
+    assert len(successor.bert.encoder.layer) == 3
+    assert torch.equal(successor.bert.encoder.layer[2].output.dense.weight, block.output.dense.weight)
+    assert torch.equal(logits(successor), logits(ship))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"path": "bert.encoder.layer", "span": [0], "module": "thin"},
+        {"span": [0], "module": torch.nn.Identity()},
+        {"path": "bert.encoder.layer", "span": [0], "module": torch.nn.Identity(), "part": "linear"},
+    ],
+)
+def test_an_entry_with_a_module_has_a_path_and_no_part(entry):
+    with pytest.raises(ConfigError, match=r"slots has the entry .* has the keys path, module \(an nn\.Module\)"):
+        plankwise.hybrid(make(), slots=[entry])

@@ -8,7 +8,11 @@ from plankwise.estimate.phases import duration
 from plankwise.record import SCORE, Shown
 from plankwise.report.remarks import held_back_remark, remarks
 from plankwise.report.results import results_of
+from plankwise.report.search import part_name
+from plankwise.report.speed import UNSTEADY
 from plankwise.report.text import count, number
+
+WIDE = 110  # letters that a table of many figures takes
 
 
 def show_results(record: dict, console: Console) -> None:
@@ -73,6 +77,38 @@ def _show_estimate(estimate: dict, console: Console) -> None:
         soft_wrap=True,
     )
     console.print(f"calibrated in {duration(estimate['calibration_seconds'])}")
+
+
+def show_catalogue(found: dict, console: Console) -> None:
+    """What `plankwise.search.catalogue` gives: a row a part with what it costs, then the parts that do not fit."""
+    console.print(
+        f"in place of {found['block']} of {found['model']}, at {found['batch']} x {found['length']} tokens",
+        soft_wrap=True,
+    )
+    table = _columns("part", "parameters", "×", "multiply-adds", "×", "ms", "× (95 %)")
+    entries = [one for one in found["entries"] if not one["unfit"]]
+    for one in entries:
+        ratio = one["latency_ratio"]
+        interval = "" if one["part"] == one["replaces"] else f" ({ratio['low']:.2f}–{ratio['high']:.2f})"
+        table.add_row(
+            part_name(one),
+            count(one["parameters"]),
+            number(one["parameters_ratio"], 2),
+            count(one["multiply_adds"]),
+            number(one["multiply_adds_ratio"], 2),
+            number(one["latency_ms"], 2),
+            f"{ratio['median']:.2f}{interval}{'' if ratio['steady'] else ' ~'}",
+        )
+    # A narrow terminal wraps lines: figures are not cut off.
+    console.print(table, crop=False, width=max(console.width, WIDE))
+    for one in found["entries"]:
+        if one["unfit"]:
+            console.print(f"{part_name(one)} does not fit: {one['unfit']}", soft_wrap=True)
+    against = "; × of the block, or for parts of embeddings of their table"
+    unsteady = "" if all(one["latency_ratio"]["steady"] for one in entries) else f"; ~ {UNSTEADY}"
+    console.print(
+        f"{found['conditions']['device']}, {found['conditions']['threads']} threads{against}{unsteady}", soft_wrap=True
+    )
 
 
 def _columns(*names: str) -> Table:

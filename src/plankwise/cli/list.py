@@ -3,6 +3,8 @@
 Example: plankwise list schedules
 
 Example: plankwise list keys training
+
+Example: plankwise list parts --model bert-base-uncased
 """
 
 from collections.abc import Iterable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from plankwise.keys import KeyGroup
 
 NEEDS_ARGUMENTS = False
+LENGTH, BATCH = 64, 1
 LISTED = {
     "export": "plankwise export --to NAME: formats of exported models",
     "families": "what some families of models need beyond the general rule",
@@ -24,7 +27,7 @@ LISTED = {
     "keys": "every key of a recipe with its default and its values; also of one section: list keys training",
     "methods": "method.name: ways to compress",
     "metrics": "what models are scored by; a task says which",
-    "parts": "plan.part: kinds of successor, and their plan.options",
+    "parts": "plan.part: kinds of successor, and their plan.options; with --model also what each costs there",
     "rules": "analysis.rules: what error classes are told by",
     "runtimes": "evaluation.runtime: what predicts",
     "schedules": "method.schedule: how the replacing rate rises",
@@ -52,6 +55,11 @@ def command(
     section: Annotated[
         str | None, typer.Argument(metavar="[SECTION]", help="of keys: training, method.kd, plan.fitting, …")
     ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="of parts: hub name, folder or embedded; what each costs in it")
+    ] = None,
+    length: Annotated[int, typer.Option(help="with --model: tokens of a text")] = LENGTH,
+    batch: Annotated[int, typer.Option(help="with --model: texts at once")] = BATCH,
 ) -> None:
     from rich.table import Table
 
@@ -62,11 +70,18 @@ def command(
     console = open_console()
     if what is not None and what not in LISTED:
         raise ConfigError(f"{what!r} cannot be listed; {no_such(what, LISTED, 'list')}")
+    if model is not None and what != "parts":
+        raise ConfigError(f"--model is {model!r}, which is for parts alone: plankwise list parts --model {model}")
+    if model is None and (length, batch) != (LENGTH, BATCH):
+        raise ConfigError("--length and --batch say how parts are measured in a model; give --model, too")
     if what == "keys":
         _show_keys(section, console)
         return
     if section is not None:
         raise ConfigError(f"{section!r} is given after {what}; only keys have sections: plankwise list keys {section}")
+    if model is not None:
+        _show_costs(model, length, batch, console)
+        return
     found = [Entry(*item) for item in LISTED.items()] if what is None else list(_entries(what))
     table = Table(box=None, show_header=False, pad_edge=False)
     for entry in found:
@@ -126,6 +141,32 @@ def _entries(what: str) -> Iterable[Entry]:
 
 def _options(options: dict[str, Any]) -> str:
     return ", ".join(f"{key} = {value!r}" for key, value in options.items())
+
+
+def _show_costs(path: str, length: int, batch: int, console: "Console") -> None:
+    """Every part in place of a middle block of a model."""
+    from plankwise.errors import ConfigError
+
+    for key, value in {"length": length, "batch": batch}.items():
+        if value < 1:
+            raise ConfigError(f"--{key} is {value}; give 1 or more")
+
+    from rich.progress import Progress
+
+    from plankwise.cli._console import give
+    from plankwise.cli._tables import show_catalogue
+    from plankwise.search.catalogue import make_catalogue
+
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"parts in {path}", total=None)
+        found = make_catalogue(
+            path,
+            length=length,
+            batch=batch,
+            progress=lambda done, expected: bar.update(task, completed=done, total=expected),
+        )
+    show_catalogue(found.to_json(), console)
+    give(found.to_json())
 
 
 def _show_keys(section: str | None, console: "Console") -> None:

@@ -5,13 +5,14 @@ from typing import Any
 from plankwise.errors import ConfigError
 
 
-def token_limit(model: Any, tokenizer: Any) -> int | None:
-    """How many tokens the model takes; None if it does not say."""
+def token_limit(model: Any, tokenizer: Any = None) -> int | None:
+    """How many tokens the model takes, with its tokenizer if one is given; None if they do not say."""
     positions = getattr(model.config, "max_position_embeddings", None)
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             positions = module.num_embeddings - module.padding_idx - 1  # RoBERTa counts on from the padding's index
-    known = [limit for limit in (positions, tokenizer.model_max_length) if isinstance(limit, int) and 0 < limit < 10**6]
+    limits = (positions, getattr(tokenizer, "model_max_length", None))
+    known = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6]
     return min(known) if known else None
 
 

@@ -37,6 +37,15 @@ def make_plan(model: nn.Module, options: Any) -> Plan:
     for wanted in options.slots:
         part, own = options.part_of(wanted)
         slots += [Slot(path, tuple(wanted.span or ()), part, own) for path in match_paths(model, wanted.path)]
+    return arrange(model, slots)
+
+
+def arrange(model: nn.Module, slots: list[Slot]) -> Plan:
+    """The plan of these slots, in the order in which they run.
+
+    Raises:
+        PlanError: they overlap, or a span does not fit its chain.
+    """
     return in_order(model, checked_plan(slots, _chains_or_none(model)))
 
 

@@ -18,6 +18,9 @@ A file offers:
                                      that `start`, or `choose`, gave them
     finish(successor, options)       optional, at collapse: a module of the class and shape that the family's config puts in the
                                      slot, which gives what the successor gives and takes its place; or None: the successor stays
+    join(first, second)              optional, at collapse, for the successors of two neighbouring spans, neither of which stands
+                                     elsewhere: changes the first to give what both give one after the other, and gives a successor
+                                     of the part `identity` for the second's place; or None, and both stay as they are
     configure(config, block, options)
                                      optional: writes into a family's config what the successors have instead of `block`, and says
                                      whether it could; then the result is a plain checkpoint
@@ -121,6 +124,7 @@ STARTS = {
 }
 COMPUTED = ("solved", "fitted")  # starts that are computed from texts, before which the blocks are copies
 PLAIN = "layers"  # the part that builds what the family's config puts in a slot
+NOTHING = "identity"  # the part that hands a state through
 OWN = "own"  # the part of a slot whose successor is a module of the user's
 
 
@@ -205,9 +209,9 @@ def is_solved(slot: Slot) -> bool:
 
 
 def finish(model: nn.Module, plan: Plan) -> Plan:
-    """Lets parts put modules of the family's own into a collapsed model in place of successors; gives the plan of what then stands.
+    """Lets parts put modules of the family's own into a collapsed model in place of successors, and make one successor of two.
 
-    Modules that are the same object stay so.
+    Gives the plan of what then stands. Modules that are the same object stay so.
     """
     finished: dict[int, nn.Module | None] = {}
     slots: list[Slot] = []
@@ -225,6 +229,28 @@ def finish(model: nn.Module, plan: Plan) -> Plan:
             model.set_submodule(path, module)
             slot = replace(slot, part=PLAIN, options={})
         slots.append(slot)
+    return _join(model, Plan(tuple(slots)))
+
+
+def _join(model: nn.Module, plan: Plan) -> Plan:
+    """Lets parts make one successor of two neighbours of a collapsed model, from the last pair to the first."""
+    slots = list(plan.slots)
+    paths = [plan.after_collapse(slot.places[0]) for slot in slots]
+    standing = [id(one) for _, one in model.named_modules(remove_duplicate=False)]
+    for place in reversed(range(len(slots) - 1)):
+        first, second = slots[place : place + 2]
+        neighbours = first.path == second.path and first.span and first.span[-1] + 1 == second.span[0]
+        if not neighbours or first.part != second.part or first.part == OWN:
+            continue
+        part, modules = (
+            load_kind("parts", first.part, key="plan.part"),
+            [model.get_submodule(paths[place + i]) for i in (0, 1)],
+        )
+        if not hasattr(part, "join") or any(standing.count(id(one)) > 1 for one in modules):
+            continue
+        if (module := part.join(*modules)) is not None:
+            model.set_submodule(paths[place + 1], module)
+            slots[place + 1] = replace(second, part=NOTHING, options={})
     return Plan(tuple(slots))
 
 

@@ -1,8 +1,13 @@
 """A narrower block of the predecessor's own kind, between a map into its width and a map back: x + W(b(Vx) - Vx).
 
 Heads and feed-forward channels are fewer by the same share. V starts as the principal directions of what the donor's maps read, W
-as V transposed, and the block's maps as the donor's in these directions; at full width that is the donor itself. States keep their
-width between slots, so that the map out of one slot and the map into the next are not neighbours and cannot be merged.
+as V transposed, and the block's maps as the donor's in these directions; at full width that is the donor itself.
+
+In neighbouring slots the map W out of the first and the map V' into the second cannot be merged into one at collapse. What stands
+between them is y = x + Wg, with g = b(Vx) - Vx, at its full width: the second slot reads V'y = V'x + (V'W)g, in which V'W stands
+beside V' and not in its place, and W is still needed for y, which goes on beside the second slot. Both would have to be kept, and
+V'W added. In a post-LN model y goes through a norm of its full width, too, which no linear map commutes with. Without the sum
+the maps would merge, but then no more than g's width would go from slot to slot of a state of which blocks change a little each.
 """
 
 from __future__ import annotations
@@ -24,6 +29,10 @@ if TYPE_CHECKING:
     from plankwise.parts._blocks import Form
 
 REPLACES = "blocks"
+CANDIDATES: list[dict[str, Any]] = [
+    {"width": 0.5},
+    {"width": 0.25},
+]  # about a third and a tenth of a block's multiply-adds
 
 
 class Options(PartOptions):

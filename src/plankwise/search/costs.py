@@ -68,15 +68,15 @@ def measure_costs(
     """Times every kind of module in the library; the library's model is only read."""
     model, texts = library.model, find_batch(timed, batch_size)
     inputs = {name: value.to(next(model.parameters()).device) for name, value in timed.encode(texts).items()}
-    given, given_back = _watch(model, [one.slot.places[0] for one in library.kept], inputs)
+    given, given_back = watch(model, [one.slot.places[0] for one in library.kept], inputs)
     first = library.kept[0].kind
-    modules = {kind: _Alone(module, given[place]) for kind, (module, place) in _by_kind(library).items()}
-    plain = Timed([("",)], lambda texts, *own: {"attention_mask": torch.ones(1, 1)}, lambda outputs: None)
-    blocks = _time(modules, plain, 1, predictions, first, progress)
+    modules = {kind: (module, given[place]) for kind, (module, place) in _by_kind(library).items()}
+    against = {kind: first for kind in modules if kind != first}
+    blocks = time_alone(modules, against, predictions=predictions, progress=progress)
     rest = {WHOLE: model, REST: _without_blocks(model, given_back)}
     same = Timed(texts, timed.encode, timed.answer)
-    outside = _time(rest, same, batch_size, predictions, WHOLE, progress)
-    ratios = {kind: 1 / _faster(blocks, kind) for kind in modules if kind != first} | {first: 1.0}
+    outside = _time(rest, same, batch_size, predictions, {REST: WHOLE}, progress)
+    ratios = {kind: 1 / _faster(blocks, kind) for kind in against} | {first: 1.0}
     return Costs(
         outside=min(MOST_OUTSIDE, 1 / _faster(outside, REST)),
         ratios=ratios,
@@ -129,11 +129,27 @@ class _Passed(StandIn):
         return state if self.rest is None else (state, *self.rest)
 
 
+def time_alone(
+    modules: Mapping[str, tuple[nn.Module, Given]],
+    references: Mapping[str, str],
+    *,
+    predictions: int,
+    progress: Callable[[int, int], None] = lambda done, expected: None,
+) -> Speed:
+    """Times modules in turn, each on what it is given, those in `references` against the one named there.
+
+    The only batch size of what comes back is 1: a run with all that is given.
+    """
+    alone = {name: _Alone(module, given) for name, (module, given) in modules.items()}
+    plain = Timed([("",)], lambda texts, *own: {"attention_mask": torch.ones(1, 1)}, lambda outputs: None)
+    return _time(alone, plain, 1, predictions, references, progress)
+
+
 @torch.no_grad()
-def _watch(
+def watch(
     model: nn.Module, places: list[str], inputs: Mapping[str, torch.Tensor]
 ) -> tuple[dict[str, Given], dict[str, tuple | None]]:
-    """What each block is given in a run of the model, and what it gives beside its state; by path."""
+    """What each module is given in a run of the model, and what it gives beside its state; by path."""
     given: dict[str, Given] = {}
     rest: dict[str, tuple | None] = {}
 
@@ -191,7 +207,7 @@ def _time(
     timed: Timed,
     batch_size: int,
     predictions: int,
-    reference: str,
+    references: Mapping[str, str],
     progress: Callable[[int, int], None],
 ) -> Speed:
     return measure_latency(
@@ -199,7 +215,7 @@ def _time(
         timed,
         batch_sizes=[batch_size],
         predictions=predictions,
-        references={name: reference for name in modules if name != reference},
+        references=references,
         progress=progress,
     )
 

@@ -39,8 +39,8 @@ from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_input
 from plankwise.search.choosing import cover, draw_covers
 from plankwise.search.costs import Costs, measure_costs
 from plankwise.search.goal import PARAMETERS, TIME, WITHIN, Goal
-from plankwise.search.library import Candidate, find_offered, make_library
-from plankwise.search.market import Market, check_reachable
+from plankwise.search.library import Candidate, count_outside, find_offered, make_library
+from plankwise.search.market import Market, check_reachable, check_size
 from plankwise.search.scores import Score, Workbench, score_all
 from plankwise.search.tables import Row, tabulate, tell_found, tell_slots
 from plankwise.search.texts import divide_texts
@@ -83,6 +83,9 @@ def find_plan(recipe: dict, request: Request, folder: Path, console: Console) ->
     batch_size = request.batch_size or base.evaluation.latency_batch_sizes[0]
     with interruptible(), FolderLock(folder, console) as lock:
         inputs = open_inputs(base, console)
+        model = inputs.predecessor.model
+        assert model is not None
+        check_size(request.goal, count_parameters(model), count_outside(model, chains_of(model, base.plan.chains)))
         lock.acquire()
         lock.log.begin()
         _claim(folder, {"config": base.model_dump(mode="json"), "tokens": request.tokens, "batch_size": batch_size})
@@ -167,12 +170,12 @@ class Search:
         free = Market.open(
             dict.fromkeys([*self.library.kept, *cheaper], 0.0), costs, self.library.num_blocks, self.goal.by
         )
-        check_reachable(self.goal, free, count_parameters(self.model))
+        check_reachable(self.goal, free)
         scores = self._find_scores(cheaper)
         effects = dict.fromkeys(self.library.kept, 0.0)
         effects |= {one: score.effect for one, score in scores.items() if score.effect is not None}
         market = Market.open(effects, costs, self.library.num_blocks, self.goal.by)
-        check_reachable(self.goal, market, count_parameters(self.model))
+        check_reachable(self.goal, market)
         whole, choosing, other = self.plans.score_predecessor()
         self.predecessor = {
             "score": whole,

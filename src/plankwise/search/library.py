@@ -72,8 +72,7 @@ class Library:
 
     @property
     def outside(self) -> int:
-        """The parameters outside of the chains."""
-        return _count([self.model]) - _count(self.model.get_submodule(chain.path) for chain in self.chains)
+        return count_outside(self.model, self.chains)
 
     def plan(self, chosen: Iterable[Candidate]) -> Plan:
         """The plan of candidates that cover all blocks."""
@@ -89,6 +88,11 @@ class Library:
         taken = {block for one in found if one is not None for block in one.blocks}
         rest = [one for one in self.kept if one.blocks[0] not in taken]
         return None if None in found else sorted([*filter(None, found), *rest], key=lambda one: one.blocks)
+
+
+def count_outside(model: nn.Module, chains: Iterable[Chain]) -> int:
+    """The parameters outside of a model's chains."""
+    return _count([model]) - _count(model.get_submodule(chain.path) for chain in chains)
 
 
 def label_of(part: str, options: dict[str, Any]) -> str:

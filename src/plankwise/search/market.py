@@ -40,7 +40,27 @@ class Market:
         return self.outside + sum(self.items[place].cost for place in cover_cheapest(self.items, self.num_blocks))
 
 
-def check_reachable(goal: Goal, market: Market, parameters: int) -> None:
+def check_size(goal: Goal, parameters: int, outside: int) -> None:
+    """Lets goals pass that are no size, or one between that of the predecessor and what it has outside of its blocks.
+
+    Raises:
+        ConfigError: it is another size.
+    """
+    if goal.kind != PARAMS:
+        return
+    if goal.value >= parameters:
+        raise ConfigError(
+            f"--params is {goal.value:,.0f}, but the predecessor has {parameters:,}, no more than that; give fewer"
+        )
+    if goal.value < outside:
+        raise ConfigError(
+            f"--params is {goal.value:,.0f}, but {outside:,} of the predecessor's {parameters:,} parameters are outside of its "
+            "blocks, in embeddings and head, and no plan changes those; give more, or choose a predecessor with a smaller "
+            "vocabulary"
+        )
+
+
+def check_reachable(goal: Goal, market: Market) -> None:
     """Lets goals pass that a plan of the library can reach.
 
     Raises:
@@ -55,13 +75,8 @@ def check_reachable(goal: Goal, market: Market, parameters: int) -> None:
             f"predecessor at batch size {market.costs.batch_size}, of whose time {market.costs.outside:.0%} is spent outside of "
             f"its blocks; give at most {most:g}x, {more}"
         )
-    if goal.kind == PARAMS:
-        if goal.value >= parameters:
-            raise ConfigError(
-                f"--params is {goal.value:,.0f}, but the predecessor has {parameters:,}, no more than that; give fewer"
-            )
-        if (least := market.find_least()) > goal.value:
-            raise ConfigError(
-                f"--params is {goal.value:,.0f}, but the smallest plan of this library has {least:,.0f}, "
-                f"{market.costs.parameters_outside:,} of them outside of the blocks; give at least {least:,.0f}, {more}"
-            )
+    if goal.kind == PARAMS and (least := market.find_least()) > goal.value:
+        raise ConfigError(
+            f"--params is {goal.value:,.0f}, but the smallest plan of this library has {least:,.0f}, "
+            f"{market.costs.parameters_outside:,} of them outside of the blocks; give at least {least:,.0f}, {more}"
+        )

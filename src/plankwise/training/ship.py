@@ -22,7 +22,7 @@ from plankwise.core.schedule import Linear, Plateau, Schedule
 from plankwise.errors import ConfigError, PlanError
 from plankwise.families import chains_of, disable_layerdrop, group_parameters
 from plankwise.models.hybrids import SavedAsHybrid, label_inside
-from plankwise.models.plans import build_successors, check_collapse, check_model, make_plan, take_out
+from plankwise.models.plans import arrange, build_successors, check_collapse, check_model, make_plan, take_out
 from plankwise.models.saving import find_tokenizer, save_beside
 from plankwise.options import validate
 from plankwise.parts import COMPUTED, OWN, STARTS
@@ -193,7 +193,8 @@ def hybrid(
 
     Say the plan in one way: `successors` even spans per chain (half the blocks by default), listed `spans`, or `slots`: modules
     of your own, each by the path of the one module that it replaces; or a list of slots as a recipe's plan.slots has them, each
-    with a path and, if need be, a span, a part and its options. `unfreeze` names what else is trained once the rate is 1.
+    with a path and, if need be, a span, and with a part and its options or a `module` of your own. `unfreeze` names what else is
+    trained once the rate is 1.
     A wrapper around a Hugging Face model (a SentenceTransformer, a module of your own) is given back as one by `collapse`.
 
     Raises:
@@ -205,8 +206,7 @@ def hybrid(
     if sum(way is not None for way in (successors, spans, slots)) > 1:
         raise ConfigError("successors, spans and slots say the same thing in different ways; give one of them")
     if isinstance(slots, list):
-        plan = make_plan(model, validate(PlanOptions, {"slots": slots, "part": part}, prefix="plan."))
-        built = build_successors(model, plan, init=init, seed=seed)
+        plan, built = _read_slots(model, slots, part, init=init, seed=seed)
     elif slots is not None:
         for path in slots:
             _check_one_module(path, match_paths(model, path))
@@ -217,6 +217,34 @@ def hybrid(
         built = build_successors(model, plan, init=init, seed=seed)
     check_collapse(model, plan, built)
     return launch(model, plan, built, schedule or Linear(), seed=seed, unfreeze=unfreeze, rules=rules or Rules())
+
+
+def _read_slots(
+    model: nn.Module, slots: list[dict[str, Any]], part: str, *, init: str, seed: int
+) -> tuple[Plan, list[nn.Module]]:
+    """The plan of listed slots with its successors: modules that were given, and what parts build for the others."""
+    own: dict[Slot, nn.Module] = {}
+    for entry in slots:
+        if isinstance(entry, dict) and "module" in entry:
+            _check_own(model, entry)
+            own[Slot(entry["path"], tuple(entry.get("span") or ()), OWN)] = entry["module"]
+    others = [entry for entry in slots if not (isinstance(entry, dict) and "module" in entry)]
+    asked = Plan(())
+    if others or not own:
+        asked = make_plan(model, validate(PlanOptions, {"slots": others, "part": part}, prefix="plan."))
+    built = dict(zip(asked.slots, build_successors(model, asked, init=init, seed=seed), strict=True)) | own
+    plan = arrange(model, [*own, *asked.slots])
+    return plan, [built[slot] for slot in plan.slots]
+
+
+def _check_own(model: nn.Module, entry: dict[str, Any]) -> None:
+    unknown = [key for key in entry if key not in ("path", "span", "module")]
+    if unknown or "path" not in entry or not isinstance(entry["module"], nn.Module):
+        raise ConfigError(
+            f"slots has the entry {entry}; one with a module of your own has the keys path, module (an nn.Module) and, if it "
+            "replaces several blocks of a chain, span"
+        )
+    _check_one_module(entry["path"], match_paths(model, entry["path"]))
 
 
 def _check_arguments(successors: Any, schedule: Any, init: Any, unfreeze: Any) -> None:
