@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from transformers import set_seed
 
-from plankwise.comparison.cells import SUCCESSOR, GridCell, find_cell, keep_best, kept_successors, read_json, write_cell
+from plankwise.comparison.cells import SUCCESSOR, GridCell, find_cell, keep_best, kept_successors, read_kept, write_cell
 from plankwise.comparison.statistics import duration, expected_seconds
 from plankwise.config import RunConfig, apply_override, validate_config
 from plankwise.context import Context, open_context
@@ -355,7 +355,7 @@ def _find_latency(layout: _Layout, ready: ReadyPredecessor, run: Run) -> dict[st
         return {}
     made_by = {label: layout.rows[label].model_dump(mode="json", exclude={"run"}) for label in paths}
     options, file = run.config.evaluation, layout.folder / LATENCY
-    known = read_json(file) if file.is_file() else {"made_by": {}}
+    known = read_kept(file) if file.is_file() else {"made_by": {}}
     if any(_in_todays_form(known["made_by"].get(label)) != made for label, made in made_by.items()):
         run.context.console.print(
             f"latency: {options.latency_predictions} predictions a model, on {run.context.device.type}"

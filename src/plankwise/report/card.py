@@ -120,7 +120,7 @@ def _how(record: dict) -> str:
         blocks = sum(max(1, len(slot.get("span") or [])) for slot in slots)
         lines.append(
             f"{blocks} modules of the predecessor were replaced by {len(slots)} successors (method: {as_markdown(method)}), "
-            f"{steps} with seed {record.get('seed')}."
+            f"{steps} with seed {as_markdown(record.get('seed'))}."
         )
     if rounded := (record.get("stages") or {}).get("quantising"):
         lines.append(

@@ -19,7 +19,7 @@ from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.inside import look_inside
 from plankwise.kinds import no_such
 from plankwise.models.exits import has_exits
-from plankwise.record import read_record, write_record
+from plankwise.record import read_run_record, write_record
 from plankwise.report.card import FILE as CARD
 from plankwise.report.card import make_card, write_card
 from plankwise.run.folders import CONFIG, FolderLock, read_config
@@ -81,7 +81,7 @@ def analyse(folder: Path, request: AnalysisRequest, console: Console) -> dict:
     Raises:
         PlankwiseError: not a finished run, models or data that are gone, or a table of labels that is not of this run.
     """
-    record = read_record(folder)
+    record = read_run_record(folder)
     if any(name not in record for name in MODELS):
         raise RunError(
             f"{folder} holds no predecessor and successor to compare; give the folder of a finished `plankwise compress`"
