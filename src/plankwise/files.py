@@ -20,6 +20,7 @@ from plankwise.errors import RunError
 Kind = TypeVar("Kind")
 AGAIN = "delete it and run the same command again"
 LONGEST_NUMBER = 300  # digits: what is longer is larger than any float
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 BARRED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
@@ -170,11 +171,20 @@ def explain_full_disk(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error):
+        number = _number_of(error)
+        if number in FULL or "No space left" in str(error):
             raise RunError(
                 f"the disk is full: {path} could not be written, and nothing half-written was left; "
                 "free some space and run the same command again, it goes on from the last checkpoint"
             ) from error
-        if isinstance(error, OSError) and error.errno in BARRED:
-            raise RunError(f"{path} cannot be written ({error.strerror}); choose another place") from error
+        if number in BARRED:
+            raise RunError(f"{path} cannot be written ({os.strerror(number)}); choose another place") from error
         raise
+
+
+def _number_of(error: Exception) -> int | None:
+    """The system's number of an error; safetensors has it in the text alone."""
+    if isinstance(error, OSError):
+        return error.errno
+    found = re.search(r"\(os error ([0-9]+)\)", str(error))
+    return int(found[1]) if found else None

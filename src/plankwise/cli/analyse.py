@@ -43,10 +43,10 @@ def command(
     ] = None,
 ) -> None:
     from plankwise.cli._console import give, open_console
-    from plankwise.record import FILE, read_run_record
+    from plankwise.record import FILE, read_record
 
     batch_sizes = _read_sizes(sizes)
-    read_run_record(run)  # a folder without one is told before anything slow is imported
+    read_record(run)  # a folder without one is told before anything slow is imported
 
     from plankwise.run.analysis import SECTIONS, AnalysisRequest, analyse
 
