@@ -17,7 +17,8 @@ class PlankwiseError(Exception):
     told_by_rank_0 = False  # it was raised there, and is raised here because of that
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(shorten(str(message)))
+        # Half of a character, which is in what was given, cannot be printed or logged.
+        super().__init__(shorten(str(message).encode("utf-8", "backslashreplace").decode("utf-8")))
 
 
 class ConfigError(PlankwiseError, ValueError):

@@ -92,7 +92,9 @@ def analyse(folder: Path, request: AnalysisRequest, console: Console) -> dict:
         raise ConfigError(f"--labels is {request.labels}, which is not a file; give the file that --sample wrote")
     config = read_config(folder)
     options = config.analysis if request.recipe is None else load_config(request.recipe, []).analysis
-    paths = {name: _find(folder, str(record[name].get("path", name))) for name in (*MODELS, TRUNCATED) if name in record}
+    paths = {
+        name: _find(folder, str(record[name].get("path", name))) for name in (*MODELS, TRUNCATED) if name in record
+    }
     context = Context(console, folder, config.run.seed, own_device())  # one process, whoever else there is
     own = config.model_copy(update={"predecessor": config.predecessor.model_copy(update={"path": paths[PREDECESSOR]})})
     found = record.get("analysis", {})

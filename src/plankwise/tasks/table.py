@@ -4,6 +4,7 @@ Classes by name or numbers, on one text or on pairs; the columns are named in th
 """
 
 import codecs
+import re
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -38,6 +39,7 @@ def read_separator(value: str | None, key: str) -> str | None:
     return value
 
 
+WHOLE = re.compile(r"-?\d{1,300}")  # a class that is sorted as a number
 NOT_FOR_FILES = ("idna", "punycode", "raw_unicode_escape", "unicode_escape", "raw-unicode-escape", "unicode-escape")
 
 
@@ -219,7 +221,7 @@ def _classes(options: Options, column: pa.ChunkedArray, path: Path, layout: Layo
         )
     if options.labels is not None:
         return tuple(options.labels)
-    whole = all(value.lstrip("-").isdecimal() for value in found)
+    whole = all(WHOLE.fullmatch(value) for value in found)
     return tuple(sorted(found, key=(lambda value: (int(value), value)) if whole else None))
 
 
