@@ -155,6 +155,32 @@ def train_stage(folder: str, slow: float) -> None:
     save_file({name: value.clone() for name, value in ship.state_dict().items()}, place / "end.safetensors")
 
 
+def train_long(folder: str, steps: int) -> None:
+    """Many steps on a hybrid, and what they hold at each evaluation: memory, open files, checkpoints; to FOLDER/held.json."""
+    import json
+
+    import torch
+
+    import plankwise
+    from stages import make_bert, make_stage
+
+    torch.set_num_threads(1)
+    place, held = Path(folder), []
+
+    def score(model: Any) -> dict[str, float]:
+        status = Path("/proc/self/status").read_text("utf-8")
+        (memory,) = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")]
+        files = len(os.listdir("/proc/self/fd"))
+        held.append({"kb": memory, "files": files, "checkpoints": len(list(place.glob("stage/checkpoint-*")))})
+        return {"score": float(len(held) % 7)}
+
+    ship = plankwise.hybrid(make_bert(), successors=2, schedule=plankwise.Linear(0.2, 0.6), seed=3)
+    stage = make_stage(place / "stage", score, max_steps=steps, evaluate_every=20, save_every=10)
+    result = stage.run(ship, [ship.callback()], settled=lambda: ship.settled)
+    left = sorted(path.name for path in (place / "stage").iterdir())
+    (place / "held.json").write_text(json.dumps({"steps": result.steps, "held": held, "left": left}))
+
+
 def hold_lock_and_die(folder: str) -> None:
     from rich.console import Console
 
