@@ -79,6 +79,7 @@ def _measure_of(rule: RuleOptions, counts: Counter[str]) -> Callable[[str], floa
         case "rare_words":
             seen = rule.seen or 0
             return lambda text: _share([counts[word] <= seen for word in _words(text)])
+    raise AssertionError(f"rules of kind {rule.kind} are not measured text by text")
 
 
 def _words(text: str) -> list[str]:
