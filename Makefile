@@ -5,14 +5,17 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench docs browser clean
+.PHONY: demo test soak check bench docs browser clean
 
 demo: .venv/demo  ## the whole job on the embedded model and data, a few minutes on two cores
 	$(BIN)/plankwise demo
 
 test: check browser .venv/plugin  ## what CI runs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m signals
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not signals" --numprocesses auto --dist loadscope
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "signals and not soak"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not signals and not soak" --numprocesses auto --dist loadscope
+
+soak: .venv/ready  ## faults and bad input by the thousand, under half an hour on two cores; prints how many
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak --numprocesses 2 --dist load -rA tests/faults
 
 check: .venv/ready  ## format, lint, types
 	$(BIN)/ruff format --check .

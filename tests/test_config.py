@@ -85,7 +85,7 @@ def test_an_override_below_a_value_names_the_key_that_holds_it():
         ({"plan": {"successors": 0}}, "plan.successors is 0; give 1 or more"),
         ({"plan": {"successors": "x"}}, "plan.successors is 'x'; give a whole number"),
         ({"training": {"batch_size": 2.5}}, "training.batch_size is 2.5; give a whole number"),
-        ({"training": {"epochs": 0}}, "training.epochs is 0; give a number above 0"),
+        ({"training": {"epochs": 0}}, "training.epochs is 0; give a number above 0 and up to 1000000000"),
         ({"training": {"warmup_share": 1}}, "training.warmup_share is 1; give a number of at least 0 and below 1"),
         ({"training": {"learning_rate": float("nan")}}, "training.learning_rate is nan; give a finite number"),
         (

@@ -1,9 +1,10 @@
 import json
+import re
 
 import pytest
 
 from plankwise.errors import RunError
-from plankwise.record import Shown, describe_machine, read_record, upgrade_record, write_record
+from plankwise.record import Shown, describe_machine, read_record, read_run_record, upgrade_record, write_record
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
@@ -75,10 +76,43 @@ def test_a_record_of_today_is_not_changed():
     assert upgrade_record(record) == record
 
 
-@pytest.mark.parametrize("damaged", [None, [], "floor", {"task": 3}, {"stages": 1, "analysis": {"cost": []}}])
-def test_what_is_not_a_record_is_read_as_it_is(tmp_path, damaged):
+@pytest.mark.parametrize("damaged", [{"task": 3}, {"stages": 1, "analysis": {"cost": []}}])
+def test_what_is_not_of_todays_form_is_read_as_it_is(tmp_path, damaged):
     (tmp_path / "record.json").write_text(json.dumps(damaged))
     assert read_record(tmp_path) == damaged
+
+
+RUN = {"stages": {}, "task": {}, "predecessor": {}, "successor": {}, "config": {"run": {}}}
+
+
+@pytest.mark.parametrize(("text", "fault"), [
+    ("[]", "it holds list, not an object"), ("null", "it holds NoneType"), ("{}", "nothing is in it"),
+    ("", "it is empty"), ('{"x": ' + "9" * 400 + "}", "a number of more than 300 digits"),
+    ('{"x": ' + "9" * 5000 + "}", "a number of more than 300 digits"), ('{"x": "\\ud800"}', "half of a character"),
+    ("[" * 100_000, "nested too deeply"), ('{"x": NaN', "it is not JSON"),
+])  # fmt: skip
+def test_a_record_that_is_none_says_why_and_what_to_do(tmp_path, text, fault):
+    (tmp_path / "record.json").write_text(text)
+    with pytest.raises(RunError) as raised:
+        read_record(tmp_path)
+    assert re.fullmatch(
+        r".*record\.json cannot be read \((.*)\); delete it and run the same command again", str(raised.value)
+    )
+    assert fault in str(raised.value)
+
+
+@pytest.mark.parametrize(("change", "lacking"), [
+    ({"config": {"run": []}}, "config.run"), ({"config": []}, "config"), ({"task": 3}, "task"),
+    ({"successor": None, "stages": None}, "stages, successor"), ({"model": []}, "model"),
+])  # fmt: skip
+def test_a_runs_record_without_its_sections_is_damaged(tmp_path, change, lacking):
+    write_record(tmp_path, {**RUN, **change})
+    with pytest.raises(
+        RunError, match=rf"record.json is damaged: {lacking} is missing or not a section; delete it and run"
+    ):
+        read_run_record(tmp_path)
+    write_record(tmp_path, RUN)
+    assert read_run_record(tmp_path)["successor"] == {}
 
 
 def test_an_unfinished_run_has_no_record_to_read(tmp_path):

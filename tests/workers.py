@@ -72,6 +72,47 @@ def run_command(arguments: list[str], output: str | None = None) -> None:
         file.flush()
 
 
+def compress_and_die(recipe: str, overrides: list[str], name: str, after: bool = False, count: int = 1) -> None:
+    """Runs a recipe, and kills itself (-9) when a file or folder called `name` is to be renamed into its place, or after it.
+
+    Any name will do if it is empty; `count` says at which of them. Of a safetensors file half is written before.
+    """
+    from plankwise.training import weights
+
+    left, rename, save = count, os.replace, weights.save_file
+
+    def reached(path: Any) -> bool:
+        nonlocal left
+        left -= Path(path).name == name or not name
+        return left <= 0
+
+    def replace(source: Any, target: Any) -> None:
+        dies = reached(target)
+        if dies and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        rename(source, target)
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def save_half(tensors: Any, path: str, **more: Any) -> None:
+        save(tensors, path, **more)
+        if Path(path).name == name and reached(path):
+            with open(path, "r+b") as file:
+                file.truncate(os.path.getsize(path) // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.replace, weights.save_file = replace, save_half
+    compress(recipe, overrides)
+
+
+def compress_on_a_small_disk(recipe: str, overrides: list[str], most: int, output: str) -> None:
+    """Runs a recipe where no file can be larger than `most` bytes."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+    compress(recipe, overrides, output)
+
+
 def join_ranks(work: Callable[..., Any], world_size: int, port: int, *args: Any) -> list[multiprocessing.Process]:
     """Starts `work` on every rank of a group of processes."""
     return [start(as_rank, work, rank, world_size, port, *args) for rank in range(world_size)]
@@ -112,6 +153,32 @@ def train_stage(folder: str, slow: float) -> None:
     stage = make_stage(place / "stage", score, evaluate_every=4, save_every=3)
     stage.run(ship, [ship.callback()], settled=lambda: ship.settled)
     save_file({name: value.clone() for name, value in ship.state_dict().items()}, place / "end.safetensors")
+
+
+def train_long(folder: str, steps: int) -> None:
+    """Many steps on a hybrid, and what they hold at each evaluation: memory, open files, checkpoints; to FOLDER/held.json."""
+    import json
+
+    import torch
+
+    import plankwise
+    from stages import make_bert, make_stage
+
+    torch.set_num_threads(1)
+    place, held = Path(folder), []
+
+    def score(model: Any) -> dict[str, float]:
+        status = Path("/proc/self/status").read_text("utf-8")
+        (memory,) = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")]
+        files = len(os.listdir("/proc/self/fd"))
+        held.append({"kb": memory, "files": files, "checkpoints": len(list(place.glob("stage/checkpoint-*")))})
+        return {"score": float(len(held) % 7)}
+
+    ship = plankwise.hybrid(make_bert(), successors=2, schedule=plankwise.Linear(0.2, 0.6), seed=3)
+    stage = make_stage(place / "stage", score, max_steps=steps, evaluate_every=20, save_every=10)
+    result = stage.run(ship, [ship.callback()], settled=lambda: ship.settled)
+    left = sorted(path.name for path in (place / "stage").iterdir())
+    (place / "held.json").write_text(json.dumps({"steps": result.steps, "held": held, "left": left}))
 
 
 def hold_lock_and_die(folder: str) -> None:

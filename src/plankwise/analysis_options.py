@@ -5,8 +5,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from plankwise.errors import ConfigError
-from plankwise.options import Options
+from plankwise.errors import ConfigError, shorten
+from plankwise.options import MOST_GIVEN, Options
 
 RuleKind = Literal["regex", "length", "capitals", "emoji", "mentions", "rare_words"]
 USUAL_ABOVE = {"regex": 0, "capitals": 0.5, "emoji": 0, "mentions": 0, "rare_words": 0.2}
@@ -58,10 +58,10 @@ class RuleOptions(Options):
     def _compiles(cls, value: str | None) -> str | None:
         try:
             re.compile(value or "")
-        except re.error as error:
+        except (re.error, RecursionError, OverflowError) as error:
             raise ConfigError(
-                f"{value!r} is not a regular expression ({error}); fix it, and write it in single quotes, where TOML "
-                "leaves backslashes alone"
+                f"{shorten(repr(value), MOST_GIVEN)} is not a regular expression ({error}); fix it, and write it in single "
+                "quotes, where TOML leaves backslashes alone"
             ) from None
         return value
 

@@ -34,11 +34,19 @@ DEFAULT_KINDS = {
 }  # what the sections of a kind's own are about if they do not say
 
 
+SEEDS = 2**32  # what random generators take
+MOST_STEPS = 10**9  # more than anyone has time for
+
+
 class RunOptions(Options):
-    name: str = Field("run", pattern=r"^[\w.-]+$", description="the run's name: letters, digits, . _ -")
+    name: str = Field(
+        "run", pattern=r"^[\w.-]*[\w-][\w.-]*$", max_length=200, description="the run's name: letters, digits, . _ -"
+    )
     folder: str = Field("", description="where the run is written; runs/NAME when empty")
-    seed: int = Field(0, ge=0, description="seeds data order, the dev split, dropout and the masks")
-    data_seed: int | None = Field(None, ge=0, description="seeds the dev split and subsets alone; run.seed if absent")
+    seed: int = Field(0, ge=0, lt=SEEDS, description="seeds data order, the dev split, dropout and the masks")
+    data_seed: int | None = Field(
+        None, ge=0, lt=SEEDS, description="seeds the dev split and subsets alone; run.seed if absent"
+    )
     effort: Effort | None = Field(
         None,
         description="sets other keys together: seconds (solved, not trained), minutes (solved, then a short training), hours "
@@ -70,8 +78,8 @@ class RunOptions(Options):
 
 
 class FitOptions(Options):
-    epochs: float = Field(3.0, gt=0, description="passes over the training examples")
-    max_steps: int | None = Field(None, ge=1, description="optimiser steps; overrides epochs")
+    epochs: float = Field(3.0, gt=0, le=MOST_STEPS, description="passes over the training examples")
+    max_steps: int | None = Field(None, ge=1, le=MOST_STEPS, description="optimiser steps; overrides epochs")
     batch_size: int = Field(32, ge=1, description="examples per optimiser step and process")
     accumulation: int = Field(1, ge=1, description="micro-batches that make one batch")
     learning_rate: float = Field(5e-5, gt=0, description="peak learning rate of AdamW")
@@ -308,17 +316,33 @@ def _read_toml(path: Path) -> dict:
         what = "is a folder" if path.is_dir() else "does not exist"
         raise ConfigError(f"recipe {path} {what}; give a TOML file, for example one of the folder recipes/")
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return parse_toml(path.read_text("utf-8"))
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"recipe {path} is not utf-8 at byte {error.start}, and TOML must be; save it as utf-8"
         ) from None
     except OSError as error:
         raise ConfigError(f"recipe {path} cannot be read ({error.strerror}); check its permissions") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(
             f"recipe {path} is not TOML: {error}; write sections like [plan] and lines like key = value"
         ) from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The sections of a TOML text.
+
+    Raises:
+        ValueError: it is not TOML, nested too deeply, or has a number with too many digits.
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:  # Python's limit on the digits of a number
+        raise ValueError(str(error).partition(";")[0]) from None
 
 
 def apply_override(data: dict, override: str) -> None:
@@ -337,8 +361,8 @@ def apply_override(data: dict, override: str) -> None:
             holder = ".".join(parents[: index + 1])
             raise ConfigError(f"override {override!r}: {holder} holds a value, not a section; set {holder}=… instead")
     try:
-        data[last] = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        data[last] = parse_toml(f"value = {text}")["value"]
+    except ValueError:
         data[last] = text
 
 

@@ -57,7 +57,7 @@ def find_effort(run: Any) -> str | None:
     if effort is None and isinstance(within, str):
         seconds = read_duration(within)
         effort = next(grade for grade, shortest in SHORTEST.items() if seconds >= shortest)
-    return effort if effort in SETTINGS else None
+    return effort if isinstance(effort, str) and effort in SETTINGS else None
 
 
 def lay_under(data: dict) -> dict:

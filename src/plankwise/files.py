@@ -1,15 +1,26 @@
-"""Whatever is written is written whole or not at all: a temporary name beside the target, then a rename."""
+"""Whatever is written is written whole or not at all: a temporary name beside the target, then a rename.
+
+What is read back as JSON goes through `read_json`, or `read_as` where a class says what there must be: whatever is wrong with a
+file is one sentence.
+"""
 
 import errno
+import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 from plankwise.errors import RunError
 
+Kind = TypeVar("Kind")
+AGAIN = "delete it and run the same command again"
+LONGEST_NUMBER = 300  # digits: what is longer is larger than any float
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 BARRED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
@@ -21,6 +32,58 @@ def write_text(path: Path, text: str) -> None:
     """
     with whole_file(path) as part:
         part.write_text(text, "utf-8")
+
+
+def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:
+    """The JSON object in a file; `remedy` says in errors what to do about it.
+
+    Raises:
+        RunError: the file is not there, not JSON, or not an object; says which.
+    """
+    try:
+        return _parse(path.read_text("utf-8"))
+    except OSError as error:
+        fault = error.strerror or str(error)
+    except UnicodeDecodeError as error:
+        fault = f"it is not utf-8 at byte {error.start}"
+    except UnicodeEncodeError:
+        fault = "it has half of a character that JSON writes as two (a surrogate)"
+    except RecursionError:
+        fault = "it is nested too deeply"
+    except ValueError as error:
+        fault = str(error)
+    raise RunError(f"{path} cannot be read ({fault}); {remedy}")
+
+
+def _parse(text: str) -> dict[str, Any]:
+    if re.search(rf"\d{{{LONGEST_NUMBER + 1}}}", text):
+        raise ValueError(f"it has a number of more than {LONGEST_NUMBER} digits")
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error}" if text.strip() else "it is empty") from None
+    if not isinstance(data, dict):
+        raise ValueError(f"it holds {type(data).__name__}, not an object with keys")
+    if "\\ud" in text.lower():
+        json.dumps(data, ensure_ascii=False).encode("utf-8")
+    return data
+
+
+def read_as(path: Path, kind: type[Kind], remedy: str = AGAIN) -> Kind:
+    """The JSON object in a file as a dataclass, each of whose fields is there with a value of its type; others are left out.
+
+    Raises:
+        RunError: the file cannot be read, or a field is missing or of another type; says which.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    data = read_json(path, remedy)
+    try:
+        return TypeAdapter(kind).validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(step) for step in first["loc"])
+        raise RunError(f"{path} cannot be read ({key}: {first['msg'].lower()}); {remedy}") from None
 
 
 @contextmanager
@@ -108,11 +171,20 @@ def explain_full_disk(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error):
+        number = _number_of(error)
+        if number in FULL or "No space left" in str(error):
             raise RunError(
                 f"the disk is full: {path} could not be written, and nothing half-written was left; "
                 "free some space and run the same command again, it goes on from the last checkpoint"
             ) from error
-        if isinstance(error, OSError) and error.errno in BARRED:
-            raise RunError(f"{path} cannot be written ({error.strerror}); choose another place") from error
+        if number in BARRED:
+            raise RunError(f"{path} cannot be written ({os.strerror(number)}); choose another place") from error
         raise
+
+
+def _number_of(error: Exception) -> int | None:
+    """The system's number of an error; safetensors has it in the text alone."""
+    if isinstance(error, OSError):
+        return error.errno
+    found = re.search(r"\(os error ([0-9]+)\)", str(error))
+    return int(found[1]) if found else None

@@ -1,6 +1,7 @@
 """Options that a user gives, checked: every fault in one message, each with its key, what is allowed and what to do."""
 
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -8,8 +9,11 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
-from plankwise.errors import ConfigError
+from plankwise.errors import ConfigError, shorten
 from plankwise.kinds import no_such
+
+BROKEN = re.compile("[\0\ud800-\udfff]")
+MOST_GIVEN = 400  # characters of a value that a message repeats
 
 
 class Options(BaseModel):
@@ -39,10 +43,25 @@ def validate(kind: type[Kind], data: Any, *, prefix: str = "", sections: Section
     Raises:
         ConfigError: everything that is wrong, gathered in one message.
     """
+    if broken := list(_find_broken(data, prefix.rstrip("."))):
+        raise ConfigError("\n".join(broken))
     try:
         return kind.model_validate(data)
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(error, kind, prefix, sections or {}))) from None
+
+
+def _find_broken(data: Any, key: str) -> Iterator[str]:
+    """A sentence for each text that nothing can be called: with a zero byte, or half of a character."""
+    left = [(key, data)]  # a list instead of calls, however deeply the data are nested
+    while left:
+        key, value = left.pop()
+        if isinstance(value, dict):
+            left += [(f"{key}.{name}" if key else str(name), inner) for name, inner in value.items()]
+        elif isinstance(value, list | tuple):
+            left += [(key, inner) for inner in value]
+        elif isinstance(value, str) and BROKEN.search(value):
+            yield f"{key} is {shorten(ascii(value), MOST_GIVEN)}; take out what is not a character"
 
 
 def walk(kind: type[BaseModel], prefix: str = "", sections: Sections | None = None) -> Iterator[tuple[str, FieldInfo]]:
@@ -97,7 +116,10 @@ def _explain(error: ValidationError, kind: type[Options], prefix: str, sections:
             sentences.append(message if message.startswith(key) else f"{key}: {message}")
         else:
             wanted.setdefault(key, (item["input"], []))[1].append(_want(item, field))
-    return sentences + [f"{key} is {value!r}; give {' or '.join(wants)}" for key, (value, wants) in wanted.items()]
+    return sentences + [
+        f"{key} is {shorten(repr(value), MOST_GIVEN)}; give {' or '.join(wants)}"
+        for key, (value, wants) in wanted.items()
+    ]
 
 
 def _no_such_key(key: str, owner: type[Options], kind: type[Options], prefix: str, sections: Sections) -> str:
@@ -150,6 +172,8 @@ def _want(item: Any, field: Any) -> str:
         return field.description
     if kind.endswith("too_short"):
         return "some text" if kind.startswith("string") else f"a list of at least {context['min_length']}"
+    if kind == "string_too_long":
+        return f"at most {context['max_length']} characters"
     words = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "list": "a list"}
     words |= {"finite": "a finite number", **dict.fromkeys(("model", "dict"), "a section with keys of its own")}
     return words.get(kind.split("_")[0], item["msg"][0].lower() + item["msg"][1:])

@@ -3,13 +3,15 @@
 import json
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from plankwise.errors import RunError
-from plankwise.files import write_text
+from plankwise.errors import PlankwiseError, RunError
+from plankwise.files import AGAIN, read_json, write_text
 
 FILE = "record.json"
 PACKAGES = ("plankwise", "torch", "transformers", "accelerate", "datasets", "tokenizers", "numpy", "scikit-learn")
@@ -17,6 +19,7 @@ SCORE = "score"
 # Where records of earlier versions call the truncated model `floor`; "*" is any key.
 OLD_NAME, NEW_NAME = "floor", "truncated"
 OLD_PLACES = ((), ("stages",), ("analysis", "cost", "*"), ("estimate", "phases"), ("estimate", "memory", "phase"))
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration, RecursionError)
 OLD_PIPELINES = {"mlm": "fill-mask", "clm": "text-generation"}  # by a text task's objective
 
 
@@ -68,20 +71,54 @@ def write_record(folder: Path, record: dict) -> None:
     write_text(folder / FILE, json.dumps(record, indent=2, ensure_ascii=False))
 
 
-def read_record(folder: Path) -> dict:
-    """The record of a finished run, in today's form even if an earlier version wrote it.
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record in a folder, in today's form even if an earlier version wrote it.
 
     Raises:
         RunError: there is none, or it cannot be read.
     """
+    file = folder / FILE
+    if not file.exists():
+        raise RunError(f"{folder} has no {FILE}: it is not a finished run; run `plankwise compress` to finish it")
+    record = read_json(file)
+    if not record:
+        raise RunError(f"{file} cannot be read (nothing is in it); {AGAIN}")
+    return upgrade_record(record)
+
+
+def read_run_record(folder: Path) -> dict[str, Any]:
+    """The record of a finished run: it has the run's models, stages, task and config.
+
+    Raises:
+        RunError: there is none, it cannot be read, or it lacks one of these.
+    """
+    record = read_record(folder)
+    models = ("model",) if "model" in record else ("predecessor", "successor")
+    wanted = ("stages", "task", *models, *(("config",) if "config" in record else ()))
+    lacking = [key for key in wanted if not isinstance(record.get(key), dict)]
+    if not lacking and not isinstance(record.get("config", {}).get("run", {}), dict):
+        lacking = ["config.run"]
+    if lacking:
+        raise RunError(f"{folder / FILE} is damaged: {', '.join(lacking)} is missing or not a section; {AGAIN}")
+    return record
+
+
+@contextmanager
+def explain_damage(file: Path) -> Iterator[None]:
+    """Turns an error in showing what a file holds into a sentence that names the file.
+
+    Raises:
+        RunError: the file lacks something that it must have, or has it in another form.
+    """
     try:
-        return upgrade_record(json.loads((folder / FILE).read_text("utf-8")))
-    except FileNotFoundError:
+        yield
+    except DAMAGED as error:
+        if isinstance(error, PlankwiseError):
+            raise
         raise RunError(
-            f"{folder} has no {FILE}: it is not a finished run; run `plankwise compress` to finish it"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{folder / FILE} cannot be read ({error}); delete it and run the same command again") from None
+            f"{file} is damaged: it cannot be shown ({type(error).__name__}: {error}); "
+            "run the command that wrote it again, in another folder"
+        ) from error
 
 
 def upgrade_record(record: Any) -> Any:

@@ -110,7 +110,7 @@ def test_a_setting_that_knows_one_answer_is_called_that(tmp_path):
 
 
 def test_a_run_with_labels_is_no_domain(recipe, tmp_path):
-    record = {"task": {"name": "films", "score": ["accuracy"]}, "predecessor": {}, "successor": {}}
+    record = {"task": {"name": "films", "score": ["accuracy"]}, "predecessor": {}, "successor": {}, "stages": {}}
     (tmp_path / "record.json").write_text(json.dumps(record))
     with pytest.raises(ConfigError, match="whose task is on labels; give the folder of a finished run with"):
         domain.run_settings(load_data(recipe, []), tmp_path, [0], tmp_path / "settings", QUIET)

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plankwise.data.cells import make_safe, undo_safe
 from plankwise.errors import DataError
-from plankwise.evaluation.hand_labels import Answers, _make_safe, _undo_safe, read_labels, write_sample
+from plankwise.evaluation.hand_labels import Answers, read_labels, write_sample
 
 FORMULA = '=HYPERLINK("http://x.y";"z")'
 
@@ -76,7 +77,7 @@ def test_no_cell_begins_like_a_formula_and_all_come_back(tmp_path):
 
 @given(st.text())
 def test_making_a_cell_safe_can_be_undone(text):
-    assert _undo_safe(_make_safe(text)) == text
+    assert undo_safe(make_safe(text)) == text
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -137,3 +137,8 @@ def test_the_body_has_the_table_and_the_limits(records, tmp_path):
     assert "## Limits" in text
     assert "cut at 64 tokens" in text
     assert "6 modules of the predecessor were replaced by 3 successors" in text
+
+
+def test_a_seed_that_someone_put_markup_in_is_shown_as_it_is(records):
+    card = make_card(records.plain() | {"seed": "[x](http://y) <b>"})
+    assert "with seed \\[x\\](http://y) &lt;b>." in card

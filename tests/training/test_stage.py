@@ -114,6 +114,7 @@ def test_no_pickle_is_written_for_resuming(tmp_path):
         "optimiser.safetensors",
         "state.json",
         "trainer_state.json",
+        "checksums.json",
         "best.safetensors",
     }
 
@@ -141,15 +142,6 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
     assert all(torch.isfinite(value).all() for value in kept.values())
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path):
-    folder = tmp_path / "s" / "checkpoint-4"
-    folder.mkdir(parents=True)
-    (folder / "weights.safetensors").write_bytes(b"junk")
-    (folder / "trainer_state.json").write_text(json.dumps({"stateful_callbacks": {"BestKeeper": {"attributes": {}}}}))
-    with pytest.raises(RunError, match=r"weights.safetensors cannot be read.*delete the folder"):
-        make_stage(tmp_path / "s").run(make_bert())
-
-
 def test_a_stage_killed_at_any_moment_resumes_to_the_very_weights(tmp_path):
     from safetensors.torch import load_file
 
@@ -167,7 +159,8 @@ def test_a_stage_killed_at_any_moment_resumes_to_the_very_weights(tmp_path):
     assert results[0]["best_step"] == results[1]["best_step"]
     assert results[0]["held_back"]["chosen_among"] == 5
     assert results[0]["held_back"] == results[1]["held_back"]
-    losses = [[entry["loss"] for entry in result["history"] if "loss" in entry][-3:] for result in results]
+    losses = [[(entry["step"], entry["loss"]) for entry in result["history"] if "loss" in entry] for result in results]
+    assert len(losses[0]) == 18
     assert losses[0] == losses[1]
 
 

@@ -19,8 +19,9 @@ import typer
 from plankwise.cli._console import OUTPUT, Json, Quiet, shared
 from plankwise.cli._help import CommandGroup, PlainCommand
 from plankwise.context import count_processes, is_main_process, ranks_have_met
-from plankwise.errors import PlankwiseError
+from plankwise.errors import PlankwiseError, shorten
 from plankwise.kinds import list_kinds, load_kind
+from plankwise.options import MOST_GIVEN
 from plankwise.training.interruption import InterruptedRunError, without_tracebacks
 
 
@@ -77,6 +78,12 @@ def main() -> None:
         elif ranks_have_met() and not error.told_by_rank_0:
             print(f"plankwise, rank {os.environ['RANK']}: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.filename is None:  # nothing that a user named
+            raise
+        name, reason = shorten(str(error.filename), MOST_GIVEN), error.strerror or type(error).__name__
+        print(f"plankwise: {name} cannot be used ({reason}); give another, or put it right", file=sys.stderr)
+        sys.exit(PlankwiseError.exit_code)
 
 
 def _go_on(error: PlankwiseError) -> str:

@@ -34,6 +34,7 @@ def command(
 ) -> None:
     from plankwise.cli._console import give, open_console
     from plankwise.files import write_text
+    from plankwise.record import explain_damage
     from plankwise.report.figures import write_figures
     from plankwise.report.page import make_page, read_inputs
     from plankwise.report.plots import require_matplotlib
@@ -45,11 +46,13 @@ def command(
     out = out or (inputs[0].path.parent if len(inputs) == 1 else Path()) / "report.html"
     write_text(out, page)
     console = open_console()
-    _show(inputs, console)
+    with explain_damage(inputs[0].path):
+        _show(inputs, console)
     if figures is not None:
         records = [(given.name, given.data) for given in inputs if given.is_run]
         frontiers = [(given.name, given.data) for given in inputs if "frontier" in given.data]
-        written = write_figures(records, figures, frontiers)
+        with explain_damage(inputs[0].path):
+            written = write_figures(records, figures, frontiers)
         console.print(f"figures: {figures}, {len(written)} files", soft_wrap=True)
     console.print(str(out), soft_wrap=True)
     give({"report": out, "results": {given.name: given.data for given in inputs}}, out)

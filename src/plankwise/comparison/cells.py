@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from plankwise.errors import RunError
-from plankwise.files import whole_file, write_text
+from plankwise.files import read_json, whole_file, write_text
 from plankwise.task_kinds import Task
 
 CELL, OUTPUTS, SUCCESSOR = "cell.json", "outputs.npz", "successor"
@@ -57,7 +57,7 @@ def find_cell(folder: Path, task: Task) -> GridCell | None:
     """
     if not (folder / CELL).is_file():
         return None
-    data = read_json(folder / CELL)
+    data = read_kept(folder / CELL)
     try:
         with np.load(folder / OUTPUTS, allow_pickle=False) as arrays:
             outputs = {name: arrays[f"dev_{index}"] for index, name in enumerate(data["outputs"])}
@@ -77,19 +77,19 @@ def find_cell(folder: Path, task: Task) -> GridCell | None:
     return cell
 
 
-def read_json(path: Path) -> dict:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"{path} cannot be read ({error}); delete {path.parent} and run the same command again"
-        ) from None
+def read_kept(path: Path) -> dict[str, Any]:
+    """What was written to a file of a comparison's folder.
+
+    Raises:
+        RunError: it cannot be read.
+    """
+    return read_json(path, f"delete {path.parent} and run the same command again")
 
 
 def keep_best(folder: Path, cell: GridCell) -> None:
     """Of a row's successors leaves the best one, and of equals the earlier; `cell` is new, its successor in `folder`."""
     others = [path for path in kept_successors(folder.parent) if path.parent != folder]
-    if any(read_json(path.parent / CELL)["score"] >= cell.score for path in others):
+    if any(read_kept(path.parent / CELL)["score"] >= cell.score for path in others):
         others = [folder / SUCCESSOR]
     for path in others:
         shutil.rmtree(path, ignore_errors=True)

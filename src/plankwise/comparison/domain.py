@@ -23,8 +23,8 @@ from plankwise.config import RunConfig, validate_config
 from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, RunError
 from plankwise.evaluation.latency import as_json, measure_latency
-from plankwise.files import write_text
-from plankwise.record import describe_machine, read_record
+from plankwise.files import read_json, write_text
+from plankwise.record import describe_machine, read_run_record
 from plankwise.report.remarks import WHOLE_ADVICE, has_learnt_in_most, seeds_remark
 from plankwise.report.speed import ShownSpeedup, read_speedup, speedup_keys, speedup_of_row
 from plankwise.run import folders
@@ -117,7 +117,7 @@ def run_settings(recipe: dict, domain: Path, seeds: Sequence[int], folder: Path,
 
 def _read_domain(folder: Path) -> dict:
     """The record of the run that tuned the language model."""
-    record = read_record(folder)
+    record = read_run_record(folder)
     if record["task"]["kind"] != "text" or "successor" not in record:
         raise ConfigError(
             f"--domain is {folder}, whose task is on {record['task']['kind']}; "
@@ -227,7 +227,7 @@ def _measure_latency(config: RunConfig, records: dict[tuple[str, int], dict], co
     for (name, _), record in records.items():
         paths.setdefault(name, _model_of(record)["path"])
     file, options = context.folder / "latency.json", config.evaluation
-    if file.is_file() and (known := json.loads(file.read_text("utf-8")))["paths"] == paths:
+    if file.is_file() and (known := read_json(file)).get("paths") == paths:
         return known
     if not paths:
         return {}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from plankwise.comparison.cells import kept_successors, read_json
+from plankwise.comparison.cells import kept_successors, read_kept
 from plankwise.comparison.given import GIVEN, Given
 from plankwise.config import RunConfig, validate_config
 from plankwise.errors import ConfigError
@@ -32,7 +32,7 @@ def find_latency(
     if not paths:
         return {}
     options, file = run.config.evaluation, folder / LATENCY
-    known = read_json(file) if file.is_file() else {"made_by": {}}
+    known = read_kept(file) if file.is_file() else {"made_by": {}}
     if any(_in_todays_form(known["made_by"].get(label)) != made for label, made in made_by.items()):
         run.context.console.print(
             f"latency: {options.latency_predictions} predictions a model, on {run.context.device.type}"

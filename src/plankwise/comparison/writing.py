@@ -18,6 +18,7 @@ from plankwise.comparison.tables import (
     show_share,
     unlearnt,
 )
+from plankwise.data.cells import make_safe
 from plankwise.files import write_text
 from plankwise.record import describe_machine
 from plankwise.report.speed import speedup_keys
@@ -70,7 +71,10 @@ def _csv(tables: Sequence[TaskTable]) -> str:
     rows = [{"task": table.task.name, **_flat(plain_row(row))} for table in tables for row in table.rows]
     writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(
+        {key: make_safe(cell, keep_numbers=True) if isinstance(cell, str) else cell for key, cell in row.items()}
+        for row in rows
+    )
     if len(tables) > 1:
         for label, mean, share in macro_rows(tables):
             writer.writerow({"task": "macro", "label": label, "median": mean, "retained": share})

@@ -27,6 +27,14 @@ class _NoGradient(torch.autograd.Function):
         return gradients[0], None
 
 
+class LossAlone(dict):
+    """An output with a loss and nothing else, read as a key or as an attribute."""
+
+    @property
+    def loss(self) -> torch.Tensor:
+        return self["loss"]
+
+
 @dataclass(frozen=True)
 class LastLoss:
     """The latest loss that a model computed, and the class of the output that it was in; None: a tuple."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from plankwise.core._skipping import LastLoss, untrained
+from plankwise.core._skipping import LastLoss, LossAlone, untrained
 from plankwise.core._state import HybridState, Rules, Running, Sample, what_runs
 from plankwise.core.collapse import collapse
 from plankwise.core.plan import Plan
@@ -251,6 +251,18 @@ class Hybrid(nn.Module):
             output = forward()
         state.last_losses[replica] = LastLoss.of(output)
         return untrained(output, self._reached())
+
+    @property
+    def last_loss(self) -> float | None:
+        """What a skipped step would report: the latest loss that was computed; None if there is none."""
+        last = self._hybrid_state.last_losses.get(None)
+        return None if last is None else last.value.item()
+
+    @last_loss.setter
+    def last_loss(self, value: float) -> None:
+        """Of a training that is resumed: the loss that it had computed last."""
+        loss = torch.tensor(value, device=_device(*self.parameters()))
+        self._hybrid_state.last_losses[None] = LastLoss(loss, LossAlone)
 
     def _reached(self) -> nn.Parameter | None:
         """The parameter that the output of a skipped step has to reach in several processes: see `_skipping`."""

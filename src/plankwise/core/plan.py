@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from plankwise.errors import PlanError
+from plankwise.errors import PlanError, shorten
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,6 +47,17 @@ class Plan:
 
     @classmethod
     def from_json(cls, data: list[dict]) -> Plan:
+        """The plan that `to_json` gave.
+
+        Raises:
+            PlanError: it is something else.
+        """
+        for slot in data if isinstance(data, list) else [data]:
+            if not _is_slot(slot):
+                raise PlanError(
+                    f"the plan has {shorten(repr(slot), 400)} for a slot; a slot has a path, a span (whole numbers), a part and "
+                    "options: give the plan as plankwise wrote it"
+                )
         return cls(
             tuple(Slot(slot["path"], tuple(slot["span"]), slot["part"], slot.get("options", {})) for slot in data)
         )
@@ -230,3 +241,12 @@ def match_paths(model: nn.Module, pattern: str) -> list[str]:
         children = ", ".join(name for name, _ in model.named_children())
         raise PlanError(f"plan.slots: no module at {pattern!r}; the model's outermost modules are {children}")
     return matches
+
+
+def _is_slot(slot: Any) -> bool:
+    """Whether it is what a plan's JSON has for a slot."""
+    if not isinstance(slot, dict) or not isinstance(slot.get("span"), list):
+        return False
+    named = isinstance(slot.get("path"), str) and isinstance(slot.get("part"), str)
+    whole = all(isinstance(index, int) and not isinstance(index, bool) and index >= 0 for index in slot["span"])
+    return named and whole and isinstance(slot.get("options", {}), dict)

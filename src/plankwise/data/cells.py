@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,9 @@ import pyarrow.parquet
 from plankwise.data.formats import explained, read_names
 from plankwise.data.mapped import BATCH_ROWS
 from plankwise.data.pieces import Piece, json_lines, records
+
+RISKY = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs a cell that begins so as a formula
+NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 def read_columns(piece: Piece) -> list[str]:
@@ -42,6 +46,18 @@ def read_cells(piece: Piece, columns: list[str]) -> Iterator[list[str]]:
         else:
             for _, fields in itertools.islice(records(piece), int(piece.has_header), None):
                 yield fields
+
+
+def make_safe(cell: str, *, keep_numbers: bool = False) -> str:
+    """The cell as no spreadsheet takes it for a formula: with a ' before it if it begins like one, though it may be a number."""
+    if keep_numbers and NUMBER.fullmatch(cell):
+        return cell
+    return f"'{cell}" if cell.startswith((*RISKY, "'")) else cell
+
+
+def undo_safe(cell: str) -> str:
+    """What `make_safe` was given, if it was not to keep numbers."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith((*RISKY, "'")) else cell
 
 
 def _as_text(value: Any) -> str:

@@ -121,7 +121,7 @@ def explained(piece: Piece, look: Callable[[], int] = lambda: 1) -> Iterator[Non
         return
     except OSError as error:
         raise DataError(f"{piece.path} cannot be read: {error}; check the file and its permissions") from None
-    except (UnicodeDecodeError, pa.ArrowException) as error:
+    except (UnicodeError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0].rstrip(".")
     if piece.form != "parquet":
         check_encoding(piece)

@@ -11,6 +11,7 @@ import json
 import re
 import reprlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -126,9 +127,8 @@ def records(piece: Piece) -> Iterator[tuple[int, list[str]]]:
         DataError: a quote is never closed.
     """
     line = 0
-    limit = csv.field_size_limit(piece.block_bytes)  # set for all of Python, so it is put back
     try:
-        with open_text(piece, newline="") as file:
+        with _long_fields(piece), open_text(piece, newline="") as file:
             reader = _fields(piece, itertools.chain(file, [END]))
             for fields in reader:
                 if fields == [END]:
@@ -141,13 +141,21 @@ def records(piece: Piece) -> Iterator[tuple[int, list[str]]]:
     except csv.Error:  # also if a field is longer than Arrow can read
         fault = f"a quoted field that begins here is never closed; close it{piece.layout.about_quotes()}"
         raise DataError(f"{name_line(piece, line)}: {fault}") from None
+
+
+@contextmanager
+def _long_fields(piece: Piece) -> Iterator[None]:
+    """Inside, a field may be as long as Arrow reads; the limit is one for all of Python, so it is put back."""
+    limit = csv.field_size_limit(piece.block_bytes)
+    try:
+        yield
     finally:
         csv.field_size_limit(limit)
 
 
 def find_body(piece: Piece) -> int:
     """The byte at which the rows of a separated file begin, behind its header."""
-    with open_text(piece, newline="") as file:
+    with _long_fields(piece), open_text(piece, newline="") as file:
         reader = _fields(piece, file)
         next(filter(None, reader), None)
     with open_text(piece, newline="") as file:
@@ -234,11 +242,13 @@ def check_encoding(piece: Piece) -> None:
         seen += len(part)
         try:
             line += decoder.decode(part, final=not part).count("\n")
-        except UnicodeDecodeError as error:
-            line += error.object[: error.start].decode(layout.encoding, errors="ignore").count("\n")
-            byte = seen - len(error.object) + error.start
+        except UnicodeError as error:
             key = layout.key("encoding")
             way = f"set {key} to what the file is written in, for example 'latin-1'" if key else "fetch the file again"
+            if not isinstance(error, UnicodeDecodeError):  # utf-16 without its mark
+                raise DataError(f"{piece.path.name} is not {layout.encoding} ({error}); {way}") from None
+            line += error.object[: error.start].decode(layout.encoding, errors="ignore").count("\n")
+            byte = seen - len(error.object) + error.start
             where = f"{piece.path.name} line {line}: byte 0x{error.object[error.start]:02x} at offset {byte}"
             raise DataError(f"{where} is not {layout.encoding}; {way}") from None
 

@@ -1,6 +1,6 @@
 """What a run will take, phase by phase: seconds, and memory at the peak."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from plankwise.estimate.timing import Budget
 
@@ -11,6 +11,37 @@ EVALUATIONS, LATENCY, TARGETS = "evaluations", "latency", "targets"
 class Phase:
     seconds: float
     steps: int | None = None  # None: nothing is trained
+
+
+@dataclass(frozen=True)
+class KeptPhase:
+    estimated: float  # seconds, so that what is measured can stand beside it
+    steps: int | None
+
+
+@dataclass(frozen=True)
+class KeptSeconds:
+    estimated: float
+
+
+@dataclass(frozen=True)
+class KeptMemory:
+    """Of the phase that takes most."""
+
+    phase: str
+    estimated_mb: float
+    parts_mb: dict[str, float]
+
+
+@dataclass(frozen=True)
+class KeptEstimate:
+    """An estimate as it is written and read back."""
+
+    phases: dict[str, KeptPhase]
+    seconds: KeptSeconds
+    multiply_adds: dict[str, dict[str, int]]
+    memory: KeptMemory
+    calibration_seconds: float
 
 
 @dataclass
@@ -28,19 +59,16 @@ class Estimate:
     )  # `tokens` of a text, and each model's multiply-adds for it
 
     def to_json(self) -> dict:
-        """Seconds as `estimated`, so that what is measured can stand beside it; memory is of the phase that takes most."""
         peak = max(self.memory, key=lambda name: sum(self.memory[name].values()))
-        return {
-            "phases": {name: {"estimated": one.seconds, "steps": one.steps} for name, one in self.phases.items()},
-            "seconds": {"estimated": sum(one.seconds for one in self.phases.values())},
-            "multiply_adds": {"prediction": self.prediction},
-            "memory": {
-                "phase": peak,
-                "estimated_mb": sum(self.memory[peak].values()) / 1e6,
-                "parts_mb": {part: size / 1e6 for part, size in self.memory[peak].items()},
-            },
-            "calibration_seconds": self.budget.spent,
-        }
+        parts = {part: size / 1e6 for part, size in self.memory[peak].items()}
+        kept = KeptEstimate(
+            phases={name: KeptPhase(one.seconds, one.steps) for name, one in self.phases.items()},
+            seconds=KeptSeconds(sum(one.seconds for one in self.phases.values())),
+            multiply_adds={"prediction": self.prediction},
+            memory=KeptMemory(peak, sum(self.memory[peak].values()) / 1e6, parts),
+            calibration_seconds=self.budget.spent,
+        )
+        return asdict(kept)
 
 
 def duration(seconds: float) -> str:

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
+from plankwise.data.cells import make_safe, undo_safe
 from plankwise.errors import DataError
 from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.rules import compare_classes
 from plankwise.files import write_text
 
 CLASS = "error_class"
+LONGEST_ROW = 15  # digits of a row's number
 SEPARATOR = ";"  # between the classes of an error that belongs to several
 BYTE_ORDER_MARK = "\ufeff"  # without it some spreadsheets read utf-8 as something else
-RISKY = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs a cell that begins so as a formula
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def write_sample(path: Path, answers: Answers, *, count: int, seed: int) -> int:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(answers.columns)
-    writer.writerows([_make_safe(cell) for cell in answers.cells(row)] for row in rows)
+    writer.writerows([make_safe(cell) for cell in answers.cells(row)] for row in rows)
     write_text(path, BYTE_ORDER_MARK + text.getvalue())
     return len(rows)
 
@@ -76,14 +77,6 @@ def _draw(answers: Answers, count: int, seed: int) -> list[int]:
     for left, pool in zip(range(len(pools), 0, -1), pools, strict=True):
         drawn += pool[: (count - len(drawn)) // left].tolist()
     return sorted(drawn)
-
-
-def _make_safe(cell: str) -> str:
-    return f"'{cell}" if cell.startswith((*RISKY, "'")) else cell
-
-
-def _undo_safe(cell: str) -> str:
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith((*RISKY, "'")) else cell
 
 
 def read_labels(path: Path, answers: Answers, *, margin: float) -> dict:
@@ -139,13 +132,13 @@ def _read_rows(path: Path, columns: list[str]) -> list[tuple[int, list[str]]]:
         if len(cells) != len(found):
             raise DataError(f"{path.name} line {line} has {len(cells)} cells instead of {len(found)}; fix the line")
     order = [found.index(name) for name in columns]
-    return [(line, [_undo_safe(cells[place]) for place in order]) for line, cells in lines]
+    return [(line, [undo_safe(cells[place]) for place in order]) for line, cells in lines]
 
 
 def _check_row(path: Path, line: int, cells: list[str], answers: Answers) -> int:
     """The row's number, if all but its error class is what this run's sample would say, spaces aside."""
     number = cells[0].strip()
-    row = int(number) if number.isdecimal() else -1
+    row = int(number) if number.isdecimal() and len(number) <= LONGEST_ROW else -1
     known = 0 <= row < len(answers.texts)
     expected = answers.cells(row) if known else []
     for column, given, own in zip(answers.columns[1:-1], cells[1:-1], expected[1:-1], strict=False):
@@ -156,7 +149,7 @@ def _check_row(path: Path, line: int, cells: list[str], answers: Answers) -> int
             )
     if not known or not any(mistakes[row] for mistakes in answers.wrong.values()):
         raise DataError(
-            f"{path.name} line {line}: row {number!r} is not an error of this run; "
+            f"{path.name} line {line}: row {_short(number)} is not an error of this run; "
             "sample the errors of this run with --sample and label those"
         )
     return row

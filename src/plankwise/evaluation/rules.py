@@ -8,12 +8,13 @@ share cancels out. The correlation is taken at its lower bound, so that a few sh
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from scipy.stats import binomtest
 
 from plankwise.analysis_options import RuleOptions
+from plankwise.evaluation.matching import count_matches
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
 MENTION = re.compile(r"(?<!\w)[@#]\w+")
@@ -44,10 +45,10 @@ def apply_rules(rules: list[RuleOptions], texts: list[str], train: Iterable[str]
             counts.update(_words(text))
     members = {}
     for rule in rules:
-        measure = _measure(rule, counts)
+        measured = _measure(rule, texts, counts)
         low = -math.inf if rule.above is None else rule.above
         high = math.inf if rule.below is None else rule.below
-        members[rule.name] = np.array([low < measure(text) < high for text in texts], dtype=bool)
+        members[rule.name] = np.array([low < value < high for value in measured], dtype=bool)
     return members
 
 
@@ -58,11 +59,15 @@ def describe(rule: RuleOptions) -> str:
     return f"{' and '.join(bounds)} {UNITS[rule.kind].format(pattern=rule.pattern, seen=rule.seen)}"
 
 
-def _measure(rule: RuleOptions, counts: Counter[str]) -> Callable[[str], float]:
+def _measure(rule: RuleOptions, texts: list[str], counts: Counter[str]) -> Sequence[float]:
+    """What the rule measures in each text."""
+    if rule.kind == "regex":
+        return count_matches(rule.pattern or "", texts, rule.name)
+    return list(map(_measure_of(rule, counts), texts))
+
+
+def _measure_of(rule: RuleOptions, counts: Counter[str]) -> Callable[[str], float]:
     match rule.kind:
-        case "regex":
-            pattern = re.compile(rule.pattern or "")
-            return lambda text: sum(1 for _ in pattern.finditer(text))
         case "length":
             return lambda text: len(text.split())
         case "capitals":
@@ -74,6 +79,7 @@ def _measure(rule: RuleOptions, counts: Counter[str]) -> Callable[[str], float]:
         case "rare_words":
             seen = rule.seen or 0
             return lambda text: _share([counts[word] <= seen for word in _words(text)])
+    raise AssertionError(f"rules of kind {rule.kind} are not measured text by text")
 
 
 def _words(text: str) -> list[str]:

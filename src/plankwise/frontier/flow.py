@@ -23,7 +23,7 @@ from plankwise.config import RunConfig, validate_config
 from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, PlankwiseError, RunError
 from plankwise.evaluation.latency import Speed, as_json, measure_latency, threads
-from plankwise.files import sweep_leftovers, write_text
+from plankwise.files import read_json, sweep_leftovers, write_text
 from plankwise.frontier.models import PREDECESSOR, Entry, Made, find_depths, list_entries, make
 from plankwise.frontier.outline import choose, mark_frontier
 from plankwise.frontier.points import Found, Points, list_points
@@ -104,7 +104,7 @@ def _claim(folder: Path, base: RunConfig) -> None:
         RunError: it is another's.
     """
     file, asked = folder / ASKED, base.model_dump(mode="json")
-    if file.is_file() and json.loads(file.read_text("utf-8")) != asked:
+    if file.is_file() and read_json(file, "choose another --folder, or delete it") != asked:
         raise RunError(f"{folder} holds the frontier of another recipe; choose another --folder, or delete it")
     write_text(file, json.dumps(asked, indent=2))
     sweep_leftovers(folder)
@@ -162,7 +162,7 @@ def _find_speeds(
 ) -> dict[str, Any]:
     """By number of threads, speed-ups over the predecessor in torch; measured again if the points are others than last time."""
     file, names = context.folder / SPEEDS, [one.point.name for one, _ in found]
-    if file.is_file() and (known := json.loads(file.read_text("utf-8")))["points"] == names:
+    if file.is_file() and (known := read_json(file)).get("points") == names:
         return known
     models = {one.point.name: points.open(one.point, one.path, model) for one, model in found}
     speeds: dict[str, Any] = {"points": names, "threads": {}}

@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from transformers import AutoModel, set_seed
 from plankwise.config import RunConfig, validate_config, without_none
 from plankwise.errors import ConfigError, RunError
 from plankwise.families import chains_of
-from plankwise.files import write_text
+from plankwise.files import read_as, write_text
 from plankwise.frontier import text_models
 from plankwise.kinds import load_kind
 from plankwise.run.finetune import finetune
@@ -169,6 +169,14 @@ def _made_before(predecessor: ReadyPredecessor, folder: Path) -> ReadyPredecesso
     return replace(predecessor, path=str(folder / MODEL))
 
 
+@dataclass(frozen=True)
+class _Note:
+    """What is kept of how a model was made."""
+
+    name: str
+    seconds: float
+
+
 def make(entry: Entry, folder: Path) -> Made:
     """The model in its folder, made there if need be."""
     file = folder / MADE
@@ -177,8 +185,8 @@ def make(entry: Entry, folder: Path) -> Made:
         set_seed(0)  # whatever ran before in this process
         started = time.monotonic()
         entry.make(folder)
-        write_text(file, json.dumps({"name": entry.name, "seconds": time.monotonic() - started}))
-    return Made(entry, folder / MODEL, json.loads(file.read_text("utf-8"))["seconds"])
+        write_text(file, json.dumps(asdict(_Note(entry.name, time.monotonic() - started))))
+    return Made(entry, folder / MODEL, read_as(file, _Note).seconds)
 
 
 def _lengths(predecessor: ReadyPredecessor) -> list[int]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from plankwise.evaluation.held_back import HALVES
 from plankwise.export import export_model
-from plankwise.files import write_text
+from plankwise.files import read_as, write_text
 from plankwise.frontier.models import INSTEAD, Made
 from plankwise.frontier.text_models import TextPredictor, join_columns
 from plankwise.models.saving import save
@@ -82,15 +82,7 @@ class Points:
         """The point, made and measured if it is not there yet."""
         file = self.folder / f"{point.name}.json"
         if file.is_file():
-            data = json.loads(file.read_text("utf-8"))
-            return Found(
-                **{
-                    **data,
-                    "point": Point(**data["point"]),
-                    "interval": tuple(data["interval"]),
-                    "halves": tuple(data["halves"]),
-                }
-            )
+            return read_as(file, Found)
         path = self._write(point, made)
         predictor = self.open(point, path, made)
         outputs = self._outputs(predictor)

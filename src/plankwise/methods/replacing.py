@@ -78,7 +78,8 @@ class Options(SectionOptions):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_the_mode(cls, data: dict) -> dict:
-        return {**MODES.get(data.get("mode", "clean"), MODES["clean"]), **data}
+        mode = data.get("mode")
+        return {**MODES[mode if isinstance(mode, str) and mode in MODES else "clean"], **data}
 
     @field_validator("schedule", mode="before")
     @classmethod

@@ -40,11 +40,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plankwise.config import validate_part
 from plankwise.core.plan import Plan, Slot
-from plankwise.errors import PlanError, PlankwiseError
+from plankwise.errors import PlanError
 from plankwise.kinds import list_kinds, load_kind, no_such
 from plankwise.options import Options
 
@@ -312,10 +313,12 @@ def donors(model: nn.Module, slots: list[Slot], init: str, load: Load) -> Iterat
 def _load_checkpoint(init: str, load: Load) -> nn.Module:
     try:
         return load(init)
-    except (PlankwiseError, AttributeError, OSError, ValueError) as error:
+    except Exception as error:
         known = no_such(init, [*STARTS, *COMPUTED], "initialisation")
+        reason = f" ({error})" if Path(init).expanduser().is_dir() else ""
         raise PlanError(
             f"plan.init is {init!r}; {known}, or the folder or hub name of a checkpoint, and none could be loaded from there"
+            f"{reason}"
         ) from error
 
 

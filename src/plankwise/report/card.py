@@ -110,7 +110,7 @@ def _how(record: dict) -> str:
     config = record.get("config") or {}
     method = config.get("method", {}).get("name", "")
     version = (record.get("machine", {}).get("versions") or {}).get("plankwise")
-    tool = "plankwise" if version is None else f"plankwise {version}"
+    tool = "plankwise" if version is None else f"plankwise {as_markdown(version)}"
     base = base_model(record)
     start = f"from `{base}`" if base else "from a model that is not on the hub"
     slots = record.get("plan") or []
@@ -120,7 +120,7 @@ def _how(record: dict) -> str:
         blocks = sum(max(1, len(slot.get("span") or [])) for slot in slots)
         lines.append(
             f"{blocks} modules of the predecessor were replaced by {len(slots)} successors (method: {as_markdown(method)}), "
-            f"{steps} with seed {record.get('seed')}."
+            f"{steps} with seed {as_markdown(record.get('seed'))}."
         )
     if rounded := (record.get("stages") or {}).get("quantising"):
         lines.append(
@@ -175,7 +175,7 @@ def _limits(record: dict) -> str:
     size = f" {examples:,} held-out" if is_number(examples) else " held-out"
     chose = "" if is_untrained(record) else " that also chose the best checkpoint"
     lines = [
-        f"- The scores are from one run with one seed on{size} {Shown.of(record).unit}{chose}; "
+        f"- The scores are from one run with one seed on{size} {as_markdown(Shown.of(record).unit)}{chose}; "
         "other data may give others.",
         "- Whatever the predecessor gets wrong, and whatever its training texts were biased towards, the successor inherits.",
     ]
@@ -186,7 +186,7 @@ def _limits(record: dict) -> str:
     ]
     length = record.get("config", {}).get("training", {}).get("max_length")
     if length:
-        lines.append(f"- Texts were cut at {length} tokens.")
+        lines.append(f"- Texts were cut at {as_markdown(length)} tokens.")
     if (faster := speedup_of(record)) is not None:
         doubt = f" ({faster.doubt})" if faster.doubt else ""
         lines.append(f"- The speed-up was measured on one machine{doubt}; another has another.")

@@ -1,6 +1,5 @@
 """The tables that `plankwise compare` and `plankwise study` leave."""
 
-import json
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plankwise.errors import RunError
+from plankwise.files import read_json
 from plankwise.report._html import Column, TableCell, judged, paragraph, section, table
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, BarChart, Bars
@@ -41,11 +41,8 @@ def read_results(file: Path) -> dict:
     Raises:
         RunError: it cannot be read, or is neither.
     """
-    try:
-        data = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{file} cannot be read ({error}); run the command that wrote it again") from None
-    if not isinstance(data, dict) or not isinstance(data.get("tasks", data.get("rows")), list):
+    data = read_json(file, "run the command that wrote it again")
+    if not isinstance(data.get("tasks", data.get("rows")), list):
         raise RunError(f"{file} is not a table of a comparison or a study; give a folder that plankwise wrote")
     return data
 

@@ -2,15 +2,13 @@
 
 import base64
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from plankwise.errors import RunError
 from plankwise.files import write_text
-from plankwise.record import FILE, read_record
+from plankwise.record import FILE, explain_damage, read_record, read_run_record
 from plankwise.report._html import fold
 from plankwise.report.comparison import read_results, show_results
 from plankwise.report.runs import show_runs
@@ -20,7 +18,6 @@ from plankwise.report.text import esc
 TABLE = "table.json"
 MAX_BYTES = 6_000_000
 LESSER = ((500, True), (100, True), (25, True), (0, True), (0, False))  # flips a run, and whether its charts are drawn
-DAMAGED = (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError, StopIteration)
 
 
 @dataclass(frozen=True)
@@ -76,22 +73,6 @@ def make_page(inputs: list[PageInput]) -> str:
     raise RunError(f"a page on {len(inputs)} runs is larger than {MAX_BYTES // 10**6} MB; report on fewer at once")
 
 
-@contextmanager
-def _showing(given: PageInput) -> Iterator[None]:
-    """Turns an error in reading the data into a sentence that names its file.
-
-    Raises:
-        RunError: the file lacks something that it must have, or has it in another form.
-    """
-    try:
-        yield
-    except DAMAGED as error:
-        raise RunError(
-            f"{given.path} is damaged: it cannot be shown ({type(error).__name__}: {error}); "
-            "run the command that wrote it again, in another folder"
-        ) from error
-
-
 def _files_at(path: Path) -> list[Path]:
     """The records and tables that a path means."""
     if path.is_file():
@@ -110,18 +91,13 @@ def _read(file: Path) -> dict:
         return read_results(file)
     if file.name != FILE:
         raise RunError(f"{file} is not a record; give the folder of a finished run, which has a {FILE}")
-    record = read_record(file.parent)
-    whole = isinstance(record, dict) and all(isinstance(record.get(key), dict) for key in ("stages", "task"))
-    if not whole or not ("model" in record or {"predecessor", "successor"} <= record.keys()):
-        raise RunError(f"{file} is damaged: it names no models; run the same command again, in another folder")
-    return record
+    return read_run_record(file.parent)
 
 
 def _name(given: PageInput) -> str:
     if not given.is_run:
         return given.path.parent.name or TABLE
-    config = given.data.get("config")
-    named = config.get("run", {}).get("name") if isinstance(config, dict) else None
+    named = given.data.get("config", {}).get("run", {}).get("name")
     return str(named or given.path.parent.resolve().name)
 
 
@@ -130,14 +106,14 @@ def _assemble(inputs: list[PageInput], most_flips: int, drawings: bool) -> str:
     alone = len(inputs) == 1
     shown = []
     if runs and not alone:
-        with _showing(runs[0]):
+        with explain_damage(runs[0].path):
             shown.append(show_runs([(given.name, given.data) for given in runs]))
     for given in inputs:
         if not given.is_run:
-            with _showing(given):
+            with explain_damage(given.path):
                 shown.append(show_results(given.data))
     for index, given in enumerate(runs):
-        with _showing(given):
+        with explain_damage(given.path):
             key = "run" if alone else f"run{index}"
             inside = headline(given.data) + run_sections(given.data, key, most_flips=most_flips, drawings=drawings)
             shown.append(inside if alone else f'<article class="run">{fold(given.name, inside)}</article>')

@@ -82,7 +82,7 @@ def analyse(folder: Path, request: AnalysisRequest, console: Console) -> dict:
         PlankwiseError: not a finished run, models or data that are gone, or a table of labels that is not of this run.
     """
     record = read_record(folder)
-    if any(name not in record for name in MODELS):
+    if any(not isinstance(record.get(name), dict) for name in MODELS):
         raise RunError(
             f"{folder} holds no predecessor and successor to compare; give the folder of a finished `plankwise compress`"
         )
@@ -92,7 +92,9 @@ def analyse(folder: Path, request: AnalysisRequest, console: Console) -> dict:
         raise ConfigError(f"--labels is {request.labels}, which is not a file; give the file that --sample wrote")
     config = read_config(folder)
     options = config.analysis if request.recipe is None else load_config(request.recipe, []).analysis
-    paths = {name: _find(folder, record[name]["path"]) for name in (*MODELS, TRUNCATED) if name in record}
+    paths = {
+        name: _find(folder, str(record[name].get("path", name))) for name in (*MODELS, TRUNCATED) if name in record
+    }
     context = Context(console, folder, config.run.seed, own_device())  # one process, whoever else there is
     own = config.model_copy(update={"predecessor": config.predecessor.model_copy(update={"path": paths[PREDECESSOR]})})
     found = record.get("analysis", {})

@@ -14,7 +14,7 @@ from plankwise.config import RunConfig
 from plankwise.context import Context, open_context
 from plankwise.efforts import HOURS
 from plankwise.errors import ConfigError
-from plankwise.record import describe_machine, read_record, write_record
+from plankwise.record import describe_machine, read_run_record, write_record
 from plankwise.report.card import write_card
 from plankwise.run.effort import fit_steps
 from plankwise.run.estimating import compare_with_outcome, find_estimate
@@ -46,7 +46,8 @@ def compress(config: RunConfig, console: Console) -> dict:
     """
     context = open_context(console, Path(config.run.folder), config.run.seed)
     with interruptible(), FolderLock(context.folder, console) as lock:
-        return find_record(config, context, lock) or _compress(config, context, lock)
+        found = find_record(config, context, lock)
+        return _compress(config, context, lock) if found is None else found
 
 
 def _compress(config: RunConfig, context: Context, lock: FolderLock) -> dict:
@@ -117,7 +118,7 @@ def find_record(config: RunConfig, context: Context, lock: FolderLock) -> dict[s
     def find() -> dict | None:
         if is_finished(context.folder, config):
             context.console.print(f"{context.folder} is finished already; these are its results")
-            return read_record(context.folder)
+            return read_run_record(context.folder)
         if context.folder.exists():
             lock.acquire()
         return None

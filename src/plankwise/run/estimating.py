@@ -6,7 +6,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,14 +17,14 @@ from torch import nn
 
 from plankwise.config import RunConfig
 from plankwise.context import open_context
-from plankwise.errors import PlankwiseError, RunError
+from plankwise.errors import PlankwiseError
 from plankwise.estimate.measurements import add_measurements
-from plankwise.estimate.phases import EVALUATIONS, TARGETS, Estimate, duration
+from plankwise.estimate.phases import EVALUATIONS, TARGETS, Estimate, KeptEstimate, duration
 from plankwise.estimate.rehearsal import RehearsedStage
 from plankwise.estimate.timing import Budget
 from plankwise.estimate.work import Weights
 from plankwise.evaluation.size import count_parameters
-from plankwise.files import write_text
+from plankwise.files import read_as, write_text
 from plankwise.run.inputs import Inputs, Run, read_inputs
 from plankwise.run.measuring import memory_mb
 from plankwise.run.training import PREDECESSOR, SUCCESSOR, has_truncated, train, train_truncated, train_whole
@@ -117,13 +117,10 @@ def find_estimate(inputs: Inputs) -> dict | None:
             console.print(f"estimate: none could be made ({reason}); the run goes on without", soft_wrap=True)
             return None
         context.on_main(lambda: write_text(file, json.dumps(made.to_json())))
-    try:
-        estimate = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise RunError(f"{file} cannot be read ({error}); delete it and run the same command again") from None
-    seconds, memory = estimate["seconds"]["estimated"], estimate["memory"]["estimated_mb"]
+    known = read_as(file, KeptEstimate)
+    seconds, memory = known.seconds.estimated, known.memory.estimated_mb
     console.print(f"estimate: about {duration(seconds)}, {memory:.0f} MB at the peak")
-    return estimate
+    return asdict(known)
 
 
 def compare_with_outcome(

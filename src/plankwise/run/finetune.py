@@ -26,7 +26,8 @@ def finetune(config: RunConfig, console: Console) -> dict:
     """
     context = open_context(console, Path(config.run.folder), config.run.seed)
     with interruptible(), FolderLock(context.folder, console) as lock:
-        return find_record(config, context, lock) or _finetune(config, context, lock)
+        found = find_record(config, context, lock)
+        return _finetune(config, context, lock) if found is None else found
 
 
 def _finetune(config: RunConfig, context: Context, lock: FolderLock) -> dict:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import socket
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,10 +12,11 @@ from typing import IO, Any
 
 from rich.console import Console
 
-from plankwise.config import RunConfig, validate_config
-from plankwise.errors import ConfigError, PlankwiseError, RunError
+from plankwise.config import RunConfig, parse_toml, validate_config
+from plankwise.errors import ConfigError, PlankwiseError, RunError, shorten
 from plankwise.files import is_leftover, sweep_leftovers, write_text
 from plankwise.models.exported import FILE as EXPORTED
+from plankwise.options import MOST_GIVEN
 from plankwise.record import FILE
 from plankwise.run.log import RunLog
 
@@ -134,9 +134,13 @@ def is_finished(folder: Path, config: RunConfig) -> bool:
     Raises:
         RunError: the folder holds something else.
     """
-    if folder.is_file():
+    try:
+        is_file, is_folder = folder.is_file(), folder.is_dir()
+    except OSError as error:  # a name that is too long, a folder above that may not be read
+        raise RunError(f"run.folder is {folder} ({error.strerror}); choose another run.folder") from None
+    if is_file:
         raise RunError(f"run.folder is {folder}, which is a file; choose another run.folder")
-    if not folder.is_dir() or all(is_leftover(path) or path.name in (LOCK, GIVEN) for path in folder.iterdir()):
+    if not is_folder or all(is_leftover(path) or path.name in (LOCK, GIVEN) for path in folder.iterdir()):
         return False
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder} holds files that are not a run of plankwise; choose another run.folder, or empty it")
@@ -170,7 +174,7 @@ def read_config(folder: Path) -> RunConfig:
         RunError: it cannot be read, or not any more.
     """
     try:
-        return validate_config(tomllib.loads((folder / CONFIG).read_text("utf-8")))
+        return validate_config(parse_toml((folder / CONFIG).read_text("utf-8")))
     except (OSError, ValueError) as error:
         if isinstance(error, ConfigError):
             error = ConfigError(str(error).partition("\n")[0])
@@ -189,5 +193,5 @@ def _difference(before: Any, now: Any, path: str = "") -> str:
         if isinstance(before.get(key), dict) and isinstance(now.get(key), dict):
             return _difference(before[key], now[key], f"{here}.")
         there, wanted = ("absent" if value is None else value for value in (before.get(key), now.get(key)))
-        return f"{here} is {there} there, {wanted} here"
+        return f"{here} is {shorten(str(there), MOST_GIVEN)} there, {shorten(str(wanted), MOST_GIVEN)} here"
     raise AssertionError("two equal configs were compared")

@@ -19,7 +19,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from plankwise.core.plan import Plan
 from plankwise.errors import ConfigError, PlanError, RunError
 from plankwise.evaluation.size import count_parameters
 from plankwise.families import chains_of
-from plankwise.files import sweep_leftovers, write_text
+from plankwise.files import read_as, read_json, sweep_leftovers, write_text
 from plankwise.report.speed import UNSTEADY
 from plankwise.run.folders import FolderLock
 from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs
@@ -137,7 +137,7 @@ def _claim(folder: Path, asked: dict) -> None:
         RunError: it is another's.
     """
     file = folder / ASKED
-    if file.is_file() and json.loads(file.read_text("utf-8")) != asked:
+    if file.is_file() and read_json(file, "choose another --folder, or delete it") != asked:
         raise RunError(
             f"{folder} holds a search with another recipe, --tokens or --batch; choose another --folder, or delete it"
         )
@@ -203,9 +203,9 @@ class Search:
         """Those that were measured, unless the library has a kind of module that was not."""
         file, kinds = self.context.folder / COSTS, {one.kind for one in self.library.candidates}
         if file.is_file():
-            data = json.loads(file.read_text("utf-8"))
-            if kinds <= data["ratios"].keys():
-                return Costs(**{one.name: data[one.name] for one in fields(Costs)})
+            known = read_as(file, Costs)
+            if kinds <= known.ratios.keys():
+                return known
         console = self.context.console
         self.say(f"costs: {len(kinds)} kinds of module in turn, at batch size {self.batch_size}")
         with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:

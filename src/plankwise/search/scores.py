@@ -13,15 +13,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from plankwise.core.plan import Plan
-from plankwise.errors import PlanError, RunError
-from plankwise.files import explain_full_disk, write_text
+from plankwise.errors import PlanError
+from plankwise.files import explain_full_disk, read_as, write_text
 from plankwise.models.plans import assemble, build_successors
 from plankwise.search.library import Candidate
 from plankwise.search.texts import Texts
@@ -85,7 +85,7 @@ def score_all(
     for _, group in itertools.groupby(candidates, key=lambda one: (one.slot.path, one.slot.span)):
         some = list(group)
         if all(_file(folder, one).is_file() for one in some):
-            found += [_read(_file(folder, one)) for one in some]
+            found += [read_as(_file(folder, one), Score) for one in some]
             continue
         with states_in(folder) as states:  # what the predecessor gives at a span is kept for all of its candidates
             for one in some:
@@ -94,7 +94,7 @@ def score_all(
                     score = _score(one, bench, tokens, states)
                     write_text(file, json.dumps({**asdict(score), "slot": asdict(one.slot)}, indent=2))
                     show(len(found) + 1, one, score)
-                found.append(_read(file))
+                found.append(read_as(file, Score))
     return found
 
 
@@ -123,11 +123,3 @@ def _score(candidate: Candidate, bench: Workbench, tokens: int, states: Path) ->
 
 def _file(folder: Path, candidate: Candidate) -> Path:
     return folder / f"{candidate.file_name}.json"
-
-
-def _read(file: Path) -> Score:
-    try:
-        data = json.loads(file.read_text("utf-8"))
-        return Score(**{one.name: data[one.name] for one in fields(Score)})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} cannot be read ({error}); delete it and run the same command again") from None

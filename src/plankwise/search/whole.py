@@ -10,18 +10,18 @@ import copy
 import hashlib
 import json
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from plankwise.core.plan import Plan, Slot, late_sizes, spans_of
-from plankwise.errors import PlanError, RunError
+from plankwise.errors import PlanError
 from plankwise.evaluation.held_back import HALVES
 from plankwise.evaluation.latency import Timed, measure_latency
 from plankwise.evaluation.size import count_parameters
-from plankwise.files import write_text
+from plankwise.files import read_as, write_text
 from plankwise.models.plans import assemble, check_collapse, take_out
 from plankwise.run.inputs import Run
 from plankwise.runtimes.torch import TorchPredictor
@@ -75,7 +75,7 @@ class Plans:
         if not file.is_file():
             found = self._measure(named)
             write_text(file, json.dumps({**asdict(found), "plan": named.plan.to_json()}, indent=2))
-        return _read(file)
+        return read_as(file, Measured)
 
     def why_not(self, plan: Plan) -> str | None:
         """Why a plan does not fit the model: its successor cannot be taken out, or solved slot by slot. None if it does."""
@@ -133,14 +133,6 @@ class Plans:
         )
         (found,) = speed.speedups[SUCCESSOR].values()
         return found.to_json()
-
-
-def _read(file: Path) -> Measured:
-    try:
-        data = json.loads(file.read_text("utf-8"))
-        return Measured(**{one.name: data[one.name] for one in fields(Measured)})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} cannot be read ({error}); delete it and run the same command again") from None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from scipy.special import softmax
 from transformers import AutoModelForSequenceClassification
 
 from plankwise.config import RunConfig
-from plankwise.data.cells import read_cells, read_columns
+from plankwise.data.cells import make_safe, read_cells, read_columns
 from plankwise.data.encode import encode
 from plankwise.data.pieces import Layout, Piece
 from plankwise.data.quotes import Tally
@@ -176,7 +176,8 @@ def _as_cells(classifier: Classifier, outputs: np.ndarray) -> Iterator[list[str]
         return ([f"{value:.4f}"] for value in outputs)
     shares = softmax(outputs, axis=1)
     best = shares.argmax(axis=1)
-    return ([classifier.labels[index], f"{shares[row, index]:.4f}"] for row, index in enumerate(best))
+    names = [make_safe(name, keep_numbers=True) for name in classifier.labels]
+    return ([names[index], f"{shares[row, index]:.4f}"] for row, index in enumerate(best))
 
 
 def _free_name(name: str, taken: list[str]) -> str:

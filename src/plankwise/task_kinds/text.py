@@ -24,7 +24,7 @@ from plankwise.evaluation.constant import beyond_unigrams
 from plankwise.evaluation.guards import MAJORITY, enforce
 from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.perplexity import SequenceLosses, language_loss, measure_perplexity, unigram_losses
-from plankwise.files import write_text
+from plankwise.files import read_as, write_text
 from plankwise.kinds import load_kind
 from plankwise.models.language import CLASSES, load_language_model
 from plankwise.models.loading import Loaded, Loader
@@ -216,7 +216,7 @@ class Text(Task):
                 )
             write_text(note, json.dumps(asdict(written)))
         known = {given for before in self.written.values() for given in before.notes}
-        written = self.written[name] = Written(**json.loads(note.read_text("utf-8")))
+        written = self.written[name] = read_as(note, Written, f"delete {note.parent} and run the same command again")
         for given in written.notes:
             if given not in known:  # train and dev may be read from the same files
                 console.print(given, soft_wrap=True)

@@ -3,6 +3,8 @@
 Classes by name or numbers, on one text or on pairs; the columns are named in the recipe.
 """
 
+import codecs
+import re
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -37,18 +39,24 @@ def read_separator(value: str | None, key: str) -> str | None:
     return value
 
 
+WHOLE = re.compile(r"-?\d{1,300}")  # a class that is sorted as a number
+NOT_FOR_FILES = ("idna", "punycode", "raw_unicode_escape", "unicode_escape", "raw-unicode-escape", "unicode-escape")
+
+
 def read_encoding(value: str, key: str) -> str:
     """The encoding that was asked for under `key`.
 
     Raises:
-        ConfigError: Python does not know it.
+        ConfigError: Python does not know it, or knows it for something else than files.
     """
+    advice = "try utf-8, utf-16, latin-1 or cp1252"
     try:
+        name = codecs.lookup(value).name
         "".encode(value)
-    except LookupError:
-        raise ConfigError(
-            f"{key} is {value!r}; Python has no such encoding: try utf-8, utf-16, latin-1 or cp1252"
-        ) from None
+    except (LookupError, UnicodeError, ValueError):
+        raise ConfigError(f"{key} is {value!r}; Python has no such encoding: {advice}") from None
+    if name in NOT_FOR_FILES:
+        raise ConfigError(f"{key} is {value!r}, which is not what files are written in: {advice}")
     return value
 
 
@@ -213,7 +221,7 @@ def _classes(options: Options, column: pa.ChunkedArray, path: Path, layout: Layo
         )
     if options.labels is not None:
         return tuple(options.labels)
-    whole = all(value.lstrip("-").isdecimal() for value in found)
+    whole = all(WHOLE.fullmatch(value) for value in found)
     return tuple(sorted(found, key=(lambda value: (int(value), value)) if whole else None))
 
 

@@ -13,7 +13,8 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
 from plankwise.files import whole_file
-from plankwise.training.checkpoint import load_weights, save_weights, trained_tensors
+from plankwise.training.checkpoint import load_trained, to_train_anew, trained_tensors
+from plankwise.training.weights import read_weights, save_weights
 
 BEST = "best.safetensors"
 SHORTEST, LONGEST = 2.0, 30.0  # seconds between two lines on the progress of a stage
@@ -83,7 +84,16 @@ class BestKeeper(TrainerCallback, ExportableState):
 
     def take_best(self, model: nn.Module) -> None:
         """Puts the best weights back into the model."""
-        load_weights(model, self.file)
+        load_trained(model, self.trained, self.file)
+
+    def check_best(self) -> None:
+        """Looks whether the best weights of an earlier call are still there.
+
+        Raises:
+            RunError: they are not.
+        """
+        if self.step:
+            read_weights(self.file, to_train_anew(self.file))
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,32 @@
-"""Checkpoints for exact resuming: safetensors and JSON only, written whole or not at all."""
+"""Checkpoints for exact resuming: safetensors and JSON only, written whole or not at all, with a checksum for every file.
 
+A stage keeps its last two: where the last one was damaged since, it goes on from the one before.
+"""
+
+import hashlib
 import json
+import os
 import random
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers.trainer import TRAINER_STATE_NAME
 
 from plankwise.errors import RunError
-from plankwise.files import explain_full_disk
+from plankwise.files import explain_full_disk, read_json
+from plankwise.training.weights import load_weights, read_weights, save_weights
 
 WEIGHTS, MODULES, OPTIMISER, STATE = "weights.safetensors", "modules.safetensors", "optimiser.safetensors", "state.json"
+CHECKSUMS = "checksums.json"
+NEEDED = (WEIGHTS, OPTIMISER, STATE, TRAINER_STATE_NAME)
+KEPT = 2
+NAME = re.compile(r"checkpoint-([0-9]+)")
 
 
 def trained_tensors(model: nn.Module, names: set[str]) -> dict[str, torch.Tensor]:
@@ -33,33 +45,30 @@ def _is_buffer(model: nn.Module, name: str) -> bool:
     return last in model.get_submodule(parent)._buffers
 
 
-def save_weights(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    with explain_full_disk(path):
-        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, str(path))
-
-
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Copies the tensors of a file into the model's of the same names.
+def load_trained(model: nn.Module, trained: set[str], path: Path) -> None:
+    """Copies what training has changed from a file of the stage's folder, or of a checkpoint in it, into the model.
 
     Raises:
         RunError: the file is damaged, or belongs to another model.
     """
-    try:
-        tensors = load_file(str(path))
-    except Exception as error:
-        raise RunError(
-            f"{path} cannot be read ({error}); delete the folder it is in to start that stage anew"
-        ) from None
-    own = model.state_dict()
-    with torch.no_grad():
-        for name, value in tensors.items():
-            if name not in own or own[name].shape != value.shape:
-                raise RunError(f"{path} holds {name} for another model; delete the run's folder and start anew")
-            own[name].copy_(value)
+    load_weights(model, path, to_train_anew(path), set(trained_tensors(model, trained)))
 
 
-def save_state(folder: Path, tensors: dict[str, torch.Tensor], optimiser: Any, scheduler: Any, scaler: Any) -> None:
-    """Fills a checkpoint's folder with weights, optimiser, learning-rate schedule and random states."""
+def to_train_anew(path: Path) -> str:
+    """What to do if a file of a stage, or of a checkpoint of it, cannot be used."""
+    folder = path.parent.parent if NAME.fullmatch(path.parent.name) else path.parent
+    return f"delete {folder} to train that stage anew"
+
+
+def save_state(
+    folder: Path,
+    tensors: dict[str, torch.Tensor],
+    optimiser: Any,
+    scheduler: Any,
+    scaler: Any,
+    logged: dict[str, Any],
+) -> None:
+    """Fills a checkpoint's folder with weights, optimiser, learning-rate schedule, random states, and the losses not yet logged."""
     save_weights(tensors, folder / WEIGHTS)
     state = optimiser.state_dict()
     flat = {
@@ -79,6 +88,7 @@ def save_state(folder: Path, tensors: dict[str, torch.Tensor], optimiser: Any, s
         "scaler": scaler.state_dict() if scaler is not None else None,
         "python_rng": random.getstate(),
         "numpy_rng": [position, has_gauss, gauss],
+        "logged": logged,
     }
     (folder / STATE).write_text(json.dumps(data), "utf-8")
 
@@ -87,17 +97,10 @@ def _cuda_states() -> list[torch.Tensor]:
     return torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
 
 
-def _read_state(folder: Path) -> dict:
-    try:
-        return json.loads((folder / STATE).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{folder / STATE} cannot be read ({error}); delete {folder} to start that stage anew") from None
-
-
 def load_optimiser(folder: Path, optimiser: Any, scheduler: Any, scaler: Any) -> None:
     data = _read_state(folder)
     entries: dict[int, dict] = {}
-    for name, value in load_file(str(folder / OPTIMISER)).items():
+    for name, value in _read_optimiser(folder).items():
         index, _, key = name.partition(".")
         if index != "rng":
             entries.setdefault(int(index), {})[key] = value
@@ -108,8 +111,7 @@ def load_optimiser(folder: Path, optimiser: Any, scheduler: Any, scaler: Any) ->
 
 
 def load_rng(folder: Path) -> None:
-    data = _read_state(folder)
-    tensors = load_file(str(folder / OPTIMISER))
+    data, tensors = _read_state(folder), _read_optimiser(folder)
     version, internal, gauss_next = data["python_rng"]
     random.setstate((version, tuple(internal), gauss_next))
     position, has_gauss, gauss = data["numpy_rng"]
@@ -119,12 +121,94 @@ def load_rng(folder: Path) -> None:
         torch.cuda.set_rng_state(tensors[f"rng.cuda.{index}"], index)
 
 
+def load_logged(folder: Path) -> dict[str, Any]:
+    """What `save_state` was given of the losses."""
+    return _read_state(folder)["logged"]
+
+
+def _read_state(folder: Path) -> dict:
+    return read_json(folder / STATE, to_train_anew(folder / STATE))
+
+
+def _read_optimiser(folder: Path) -> dict[str, torch.Tensor]:
+    return read_weights(folder / OPTIMISER, to_train_anew(folder / OPTIMISER))
+
+
+def seal(folder: Path) -> None:
+    """Writes the checksums of all files in a checkpoint's folder."""
+    sums = {file.name: _checksum(file) for file in sorted(folder.iterdir())}
+    (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2), "utf-8")
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def find_fault(folder: Path) -> str | None:
+    """What is wrong with a checkpoint; None if every file is what was written."""
+    if not folder.is_dir():
+        return "it is a file, not a folder"
+    if not (folder / CHECKSUMS).is_file():
+        return f"it has no {CHECKSUMS}: it is not whole, or of an earlier version"
+    try:
+        sums = read_json(folder / CHECKSUMS)
+        for name in {**dict.fromkeys(NEEDED), **sums}:
+            if name not in sums or not (folder / name).is_file():
+                return f"{name} is missing"
+            if _checksum(folder / name) != sums[name]:
+                return f"{name} is not what was written: its checksum differs"
+    except RunError:
+        return f"{CHECKSUMS} is damaged"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return None
+
+
+def find_whole(folder: Path, tell: Callable[[str], None]) -> Path | None:
+    """The last checkpoint that is whole; None if there is no checkpoint at all.
+
+    Later ones, which are damaged, are set aside under another name, and `tell` is told.
+
+    Raises:
+        RunError: there are checkpoints, and none is whole.
+    """
+    faults: dict[Path, str] = {}
+    for path in reversed(list_checkpoints(folder)):
+        if (fault := find_fault(path)) is not None:
+            faults[path] = fault
+            continue
+        for damaged, fault in faults.items():
+            aside = damaged.with_name(f"damaged-{damaged.name}")
+            with explain_full_disk(aside):
+                _remove(aside)
+                os.replace(damaged, aside)
+            tell(f"{damaged} is damaged ({fault}) and is now called {aside.name}; going on from {path.name} instead")
+        return path
+    if faults:
+        told = "; ".join(f"{path.name}: {fault}" for path, fault in faults.items())
+        raise RunError(
+            f"no checkpoint in {folder} can be used ({told}); delete that folder and run the same command again: that stage is "
+            "trained anew, and what was done before it is kept"
+        )
+    return None
+
+
 def list_checkpoints(folder: Path) -> list[Path]:
-    """The folder's checkpoints, oldest first."""
-    found = [path for path in folder.glob("checkpoint-*") if path.name.partition("-")[2].isdigit()]
-    return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
+    """What is called a checkpoint in the folder, oldest first."""
+    found = {path: int(name[1]) for path in folder.glob("checkpoint-*") if (name := NAME.fullmatch(path.name))}
+    return sorted(found, key=found.__getitem__)
 
 
-def prune_checkpoints(folder: Path, keep: int) -> None:
-    for path in list_checkpoints(folder)[:-keep]:
+def prune_checkpoints(folder: Path, keep: int = KEPT) -> None:
+    """Leaves the last ones."""
+    found = list_checkpoints(folder)
+    for path in found[: len(found) - keep]:
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

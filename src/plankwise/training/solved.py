@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 from plankwise.core.plan import Plan
 from plankwise.data.batch import sorted_batches
 from plankwise.data.encode import Encoded
-from plankwise.files import explain_full_disk, whole_file, write_text
+from plankwise.files import explain_full_disk, read_as, whole_file, write_text
 from plankwise.solving.solve import Build, Solution, solve
-from plankwise.training.stage import Stage, StageResult
+from plankwise.training.stage import KeptResult, Stage, StageResult
+from plankwise.training.weights import load_weights, save_weights
 
 BATCH_SIZE = 64
 HELD_OUT = 256  # texts, at most, that choose between candidates
@@ -74,18 +74,19 @@ def solve_start(stage: Stage, model: nn.Module, plan: Plan, build: Build, tokens
         result = StageResult("solving", 0, 0, solution.seconds, solution.seconds, 0, -solution.slots[-1]["effect"])
         weights = _gather(solution.successors)
         with whole_file(stage.folder / WEIGHTS) as part:
-            save_file({name: value.detach().cpu().contiguous().clone() for name, value in weights.items()}, part)
+            save_weights({name: value.clone() for name, value in weights.items()}, part)
         used = draw_texts(stage.train, tokens, context.seed)[0].lengths
         notes = {"texts": len(used), "tokens": int(used.sum()), **solution.to_json()}
-        write_text(file, json.dumps({"stage": asdict(result), "notes": notes}))
+        write_text(file, json.dumps(asdict(KeptResult(result, notes))))
 
     context.on_main(write)
     successors = build("lower")
     if not file.exists():  # a rehearsal
         return Solved(successors, StageResult("solving", 0, 0, 0.0, 0.0, 0, 0.0), {})
-    found = json.loads(file.read_text("utf-8"))
-    nn.ModuleList(successors).load_state_dict(load_file(stage.folder / WEIGHTS))
-    return Solved(successors, StageResult(**found["stage"]), found["notes"])
+    remedy = f"delete {stage.folder} to solve the successors anew"
+    found = read_as(file, KeptResult, remedy)
+    load_weights(nn.ModuleList(successors), stage.folder / WEIGHTS, remedy)
+    return Solved(successors, found.stage, found.notes)
 
 
 def _gather(successors: list[nn.Module]) -> dict[str, Any]:

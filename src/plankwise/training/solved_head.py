@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 from plankwise.core.plan import Plan
 from plankwise.data.batch import sorted_batches
 from plankwise.data.encode import Encoded
 from plankwise.errors import ConfigError
-from plankwise.files import explain_full_disk, whole_file, write_text
+from plankwise.files import explain_full_disk, read_as, whole_file, write_text
 from plankwise.models.heads import find_last_map, vectors_given_to
 from plankwise.models.plans import assemble
 from plankwise.training.heads import HeadChoice, choose_head
-from plankwise.training.stage import Stage, StageResult
+from plankwise.training.stage import KeptResult, Stage, StageResult
 from plankwise.training.targets import Read, compute_targets
+from plankwise.training.weights import read_weights, save_weights
 
 NAME = "solving_head"  # of its stage
 WEIGHTS, RESULT = "head.safetensors", "head.json"
@@ -116,18 +116,19 @@ def solve_on_labels(
             scores[name] = float(score(found.examples, logits))
         notes = {"examples": len(found.before), "strength": choice.strength, **scores, "losses": choice.losses}
         with whole_file(stage.folder / WEIGHTS) as part:
-            save_file({name: value.detach().contiguous() for name, value in choice.head.state_dict().items()}, part)
+            save_weights(choice.head.state_dict(), part)
         seconds = time.monotonic() - started
         result = StageResult(NAME, 0, 0, seconds, seconds, best_step=0, best_score=scores["score"])
-        write_text(file, json.dumps({"stage": asdict(result), "notes": notes}))
+        write_text(file, json.dumps(asdict(KeptResult(result, notes))))
         if len(found.before) == len(drawn):  # not in a rehearsal
             context.console.print(describe(notes), soft_wrap=True)
 
     context.on_main(write)
     if not file.exists():
         return None
-    read = json.loads(file.read_text("utf-8"))
-    return SolvedHead(path, load_file(stage.folder / WEIGHTS), StageResult(**read["stage"]), read["notes"])
+    remedy = f"delete {stage.folder} to solve the head anew"
+    kept = read_as(file, KeptResult, remedy)
+    return SolvedHead(path, read_weights(stage.folder / WEIGHTS, remedy), kept.stage, kept.notes)
 
 
 def describe(notes: dict) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -12,18 +11,19 @@ from typing import Any, Protocol, TypeVar
 
 from torch import nn
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
+from transformers.trainer import TRAINER_STATE_NAME
 
 from plankwise.config import FitOptions
 from plankwise.context import Context
 from plankwise.data.batch import examples_of, plain_collator, without_labels
 from plankwise.data.encode import ROW, Encoded, TokenSequences
 from plankwise.evaluation.held_back import judge
-from plankwise.files import write_text
+from plankwise.files import read_as, read_json, write_text
 from plankwise.models.quiet import quiet
 from plankwise.task_kinds import Collate, Loss, Weigh
 from plankwise.training.batches import StepBatches
 from plankwise.training.callbacks import BEST, BestKeeper, ProgressShower, Show
-from plankwise.training.checkpoint import list_checkpoints, load_weights
+from plankwise.training.checkpoint import find_whole, load_trained, prune_checkpoints, to_train_anew
 from plankwise.training.dropout import fast_dropout
 from plankwise.training.first_token import first_token_only
 from plankwise.training.interruption import InterruptedRunError, requested, stopping_after_a_step
@@ -55,6 +55,14 @@ class StageResult:
     best_score: float
     history: list[dict] = field(default_factory=list)
     held_back: dict | None = None  # what the half of dev says that did not choose; see `evaluation.held_back.judge`
+
+
+@dataclass(frozen=True)
+class KeptResult:
+    """What is kept of a stage that computes instead of training."""
+
+    stage: StageResult
+    notes: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -106,8 +114,9 @@ class Stage:
         """
         trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
         if self._result_file.exists():
-            load_weights(model, self.folder / BEST)
-            return StageResult(**json.loads(self._result_file.read_text("utf-8")))
+            result = read_as(self._result_file, StageResult, to_train_anew(self._result_file))
+            load_trained(model, trained, self.folder / BEST)
+            return result
         set_seed(self.context.seed)
         batches = self.batches()
         keeper = BestKeeper(self.folder, trained, self._evaluate_every, self.options.early_stopping, settled)
@@ -138,12 +147,13 @@ class Stage:
 
     def execute(self, trainer: StageTrainer, keeper: BestKeeper, shower: ProgressShower) -> StageResult:
         """Trains what `run` has set up, from the last checkpoint if there is one, and puts the best weights back."""
-        last = list_checkpoints(self.folder)
+        last = self.context.on_main(lambda: find_whole(self.folder, self._tell))
         with stopping_after_a_step():
-            if last:
-                keeper.restore(_callback_state(last[-1]))
+            if last is not None:
+                keeper.restore(_callback_state(last))
+                self.context.on_main(keeper.check_best)
             try:
-                trainer.train(resume_from_checkpoint=str(last[-1]) if last else None)
+                trainer.train(resume_from_checkpoint=None if last is None else str(last))
             finally:
                 shower.stop()
         self.context.wait()
@@ -164,12 +174,14 @@ class Stage:
         result = self.context.on_main(lambda: result)  # clocks differ
         if self.context.is_main:
             write_text(self._result_file, json.dumps(asdict(result)))
-            for path in list_checkpoints(self.folder):
-                shutil.rmtree(path, ignore_errors=True)
+            prune_checkpoints(self.folder, keep=0)
         (stop,) = self.context.total(float(requested() is not None))
         if stop:  # since the last step began
             raise InterruptedRunError.at(result.steps, result.max_steps)
         return result
+
+    def _tell(self, line: str) -> None:
+        self.context.console.print(f"{self.name}: {line}", soft_wrap=True)
 
     def batches(self) -> StepBatches:
         """This rank's batches of examples."""
@@ -313,5 +325,5 @@ def _timed(score: Score) -> Score:
 
 
 def _callback_state(checkpoint: Path) -> dict:
-    state = json.loads((checkpoint / "trainer_state.json").read_text("utf-8"))
+    state = read_json(checkpoint / TRAINER_STATE_NAME, to_train_anew(checkpoint / TRAINER_STATE_NAME))
     return state["stateful_callbacks"]["BestKeeper"]["attributes"]

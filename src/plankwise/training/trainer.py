@@ -18,12 +18,14 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
 from plankwise.context import Context
+from plankwise.core.hybrid import Hybrid
 from plankwise.data.encode import ROW
 from plankwise.errors import RunError
 from plankwise.files import whole_folder
 from plankwise.task_kinds import Loss, Weigh
 from plankwise.training import checkpoint, interruption
 from plankwise.training.batches import BatchLoader, StepBatches
+from plankwise.training.weights import load_weights, save_weights
 
 Score = Callable[[nn.Module], dict[str, float]]  # gives at least the key "score", the same on every rank
 BUCKET_BYTES = 32 << 20  # of gradients that are added up at once
@@ -174,7 +176,10 @@ class StageTrainer(Trainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         # At the last step the result follows at once; killed before it, the stage replays from the checkpoint before.
-        if not self.args.should_save or self.control.should_training_stop:
+        if self.control.should_training_stop:
+            return
+        logged = self._logged()
+        if not self.args.should_save:
             return
         states: Any = self.state.stateful_callbacks
         for callback in [*self.callback_handler.callbacks, self.control]:
@@ -183,16 +188,26 @@ class StageTrainer(Trainer):
         with whole_folder(self.folder / f"checkpoint-{self.state.global_step}") as part:
             tensors = checkpoint.trained_tensors(self.model, self.trained)
             if len(self.modules):
-                checkpoint.save_weights(self.modules.state_dict(), part / checkpoint.MODULES)
-            checkpoint.save_state(part, tensors, self.optimizer, self.lr_scheduler, self.accelerator.scaler)
+                save_weights(self.modules.state_dict(), part / checkpoint.MODULES)
+            scaler = self.accelerator.scaler
+            checkpoint.save_state(part, tensors, self.optimizer, self.lr_scheduler, scaler, logged)
             self.state.save_to_json(str(part / TRAINER_STATE_NAME))
-        checkpoint.prune_checkpoints(self.folder, keep=1)
+            checkpoint.seal(part)
+        checkpoint.prune_checkpoints(self.folder)
+
+    def _logged(self) -> dict[str, Any]:
+        """What a resumed training needs to log the same losses: means over the ranks, but for the step."""
+        last = self.model.last_loss if isinstance(self.model, Hybrid) else None
+        totals = self.context.total(self._tr_loss.item(), last or 0.0)
+        losses, latest = (total / self.context.world_size for total in totals)
+        return {"sum": losses, "step": self._globalstep_last_logged, "last": None if last is None else latest}
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         folder = Path(resume_from_checkpoint)
-        checkpoint.load_weights(self.model, folder / checkpoint.WEIGHTS)
+        checkpoint.load_trained(self.model, self.trained, folder / checkpoint.WEIGHTS)
         if len(self.modules):
-            checkpoint.load_weights(self.modules, folder / checkpoint.MODULES)
+            path = folder / checkpoint.MODULES
+            load_weights(self.modules, path, checkpoint.to_train_anew(path))
 
     def _load_optimizer_and_scheduler(self, checkpoint_folder: str | None) -> None:
         if checkpoint_folder is not None:
@@ -205,6 +220,11 @@ class StageTrainer(Trainer):
     def _load_rng_state(self, checkpoint_folder: str | None) -> None:
         if checkpoint_folder is not None:
             checkpoint.load_rng(Path(checkpoint_folder))
+            logged = checkpoint.load_logged(Path(checkpoint_folder))
+            self._tr_loss.fill_(logged["sum"])
+            self._globalstep_last_logged = logged["step"]
+            if isinstance(self.model, Hybrid) and logged["last"] is not None:
+                self.model.last_loss = logged["last"]
 
 
 class _AfterStep(TrainerCallback):
