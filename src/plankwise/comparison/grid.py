@@ -276,11 +276,7 @@ def _run_cell(label: str, config: RunConfig, predecessor: ReadyPredecessor) -> G
 def _measure_cell(label: str, run: Run, outcome: Outcome, path: Path) -> GridCell:
     """What a successor gives as the run's runtime runs it; written, with the successor itself if it is the row's best."""
     model = run.open(str(path))
-    outputs = dict(run.task.outputs(model))
-    if outputs:
-        metrics, beyond_constant = run.task.score_outputs(outputs), run.task.beyond_constant(outputs)
-    else:
-        metrics, beyond_constant = run.task.examine(model)
+    metrics, beyond_constant, outputs = run.task.examine(model)
     cell = GridCell(
         label=label,
         seed=run.config.run.seed,
@@ -293,7 +289,7 @@ def _measure_cell(label: str, run: Run, outcome: Outcome, path: Path) -> GridCel
         notes=outcome.notes,
         beyond_constant=beyond_constant,
         held_back=outcome.stage.held_back,
-        outputs=outputs,
+        outputs=dict(outputs),
     )
     keep_best(run.folder, cell)
     write_cell(run.folder, cell)
@@ -330,7 +326,7 @@ def _collect(layout: _Layout, ready: ReadyPredecessor, cells: list[GridCell], na
 def _measure_predecessor(layout: _Layout, ready: ReadyPredecessor, run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the table says of the predecessor, and what was measured of the rows' speed."""
     model = run.open(ready.path)
-    metrics, beyond_constant = run.task.examine(model)
+    metrics, beyond_constant, _ = run.task.examine(model)
     timed = _find_latency(layout, ready, run) if run.config.evaluation.latency else {}
     return {
         "path": ready.path,

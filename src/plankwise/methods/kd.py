@@ -1,7 +1,8 @@
 """Vanilla knowledge distillation (Hinton et al. 2015): the truncated model learns labels and the predecessor's logits.
 
 L = (1 − alpha) · task's loss + alpha · T² · KL(predecessor's softmax at T || student's softmax at T). For a task on numbers the
-second term is the squared difference from the predecessor's answer.
+second term is the squared difference from the predecessor's answer. For a task whose own loss is the distance from the
+predecessor's answers (vectors of texts), that is all of it, and alpha and T say nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from plankwise.options import Options as SectionOptions
 
 if TYPE_CHECKING:
     from plankwise.training.job import Job, Outcome
+
+
+IMITATES = True
 
 
 class Options(SectionOptions):
@@ -42,6 +46,9 @@ def compress(job: Job, options: Options) -> Outcome:
 
     start = job.start(gains=True)
     stage = start.stage("kd")
+    if job.imitation is not None:  # the task's loss is the distance from the predecessor's answers already
+        student = truncate(start)
+        return start.outcome(student, stage.run(student, reads_first_token=True))
     targets = stage.targets(job.predecessor, read_logits)
     student = truncate(start)
     loss = distilling(targets, options.alpha, options.T, options.reduction)

@@ -30,7 +30,7 @@ from plankwise.models.language import CLASSES, load_language_model
 from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
-from plankwise.task_kinds import HeadAlone, Task
+from plankwise.task_kinds import Examined, HeadAlone, Task
 from plankwise.task_kinds._unlabelled import find_texts, refuse_labels
 
 FOLDER = Path("checkpoints") / "blocks"  # goes with the checkpoints when the run is finished
@@ -73,9 +73,9 @@ class Text(Task):
             return losses.metrics()
         return {**losses.metrics(), HALVES[0]: losses.score_of(half), HALVES[1]: losses.score_of(~half)}
 
-    def examine(self, predictor: Predictor) -> tuple[dict[str, float], dict | None]:
+    def examine(self, predictor: Predictor) -> Examined:
         losses = self._losses(predictor)
-        return losses.metrics(), beyond_unigrams(losses, self._unigrams)
+        return Examined(losses.metrics(), beyond_unigrams(losses, self._unigrams))
 
     def _losses(self, predictor: Predictor) -> SequenceLosses:
         return measure_perplexity(predictor, self._held_out_batches(), self.options.objective)
