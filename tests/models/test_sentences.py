@@ -7,8 +7,11 @@ import shutil
 import pytest
 import torch
 
+from plankwise.config import PlanOptions
 from plankwise.errors import ConfigError
 from plankwise.models.loading import Loader
+from plankwise.models.planned_config import PlannedConfig
+from plankwise.models.plans import make_plan, try_plan
 from plankwise.models.sentences import POOLINGS, load_sentence_encoder, pool, read_sentence_files
 from plankwise.solving.effect import find_answer
 
@@ -110,6 +113,17 @@ def test_a_model_whose_other_modules_would_be_lost_is_refused(folder, tmp_path):
         read_sentence_files(str(tmp_path))
     with pytest.raises(ConfigError, match=r"task\.pooling is 'mean', but .* pools by cls and mean"):
         load_sentence_encoder(Loader(), str(folder), pooling="mean")
+
+
+def test_a_successor_of_another_kind_of_block_is_saved_with_its_plan(folder, tmp_path):
+    model = load_sentence_encoder(Loader(), str(folder))
+    plan = make_plan(model, PlanOptions(successors=2, part="bottleneck"))
+    successor = try_plan(model, plan, init="lower", seed=0)
+    successor.save_pretrained(tmp_path)
+    assert isinstance(successor.config, PlannedConfig)
+    again = load_sentence_encoder(Loader(), str(tmp_path)).eval()
+    ids = torch.tensor([[2, 5, 9, 3]])
+    assert torch.equal(again(ids)["sentence_embedding"], successor(ids)["sentence_embedding"])
 
 
 def test_losses_are_distances_and_the_end_effect_is_twice_one_less_the_cosine(tiny_model_folder):

@@ -99,7 +99,13 @@ def test_a_run_leaves_a_sentence_encoder_that_is_scored_by_its_predecessor_and_u
     assert written.code == 0, written.err
     library = pytest.importorskip("sentence_transformers")
     texts = [line.partition(",")[2] for line in (tmp_path / "texts.csv").read_text().splitlines()[1:]]
-    np.testing.assert_allclose(np.load(out), library.SentenceTransformer(str(successor)).encode(texts), atol=1e-6)
+    expected = library.SentenceTransformer(str(successor)).encode(texts)
+    np.testing.assert_allclose(np.load(out), expected, atol=1e-6)
+
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    trimmed = command("trim", successor, "--vocabulary", tmp_path / "texts.txt", "--out", tmp_path / "trimmed")
+    assert trimmed.code == 0, trimmed.err
+    assert (library.SentenceTransformer(str(tmp_path / "trimmed")).encode(texts) == expected).all()
 
 
 def test_methods_are_compared_text_by_text_with_other_metrics_beside(recipe, command, tmp_path):

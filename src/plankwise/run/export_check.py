@@ -61,6 +61,9 @@ def compare(task: Task, reference: Predictor, predictor: Predictor) -> dict[str,
         texts = sum(len(one) for one, _ in pairs)
     else:
         scores = [task.score(one)["score"] for one in (predictor, reference)]
+    if not ours or any(
+        np.issubdtype(one.dtype, np.integer) for one in ours.values()
+    ):  # answers, not what they are read off
         texts, pairs = _logits_of_tokens(task, reference, predictor)
     classes = task.gives_classes and all(one.ndim > 1 for one, _ in pairs)
     equal = np.concatenate([(one.argmax(-1) == other.argmax(-1)).ravel() for one, other in pairs]) if classes else None

@@ -1,4 +1,4 @@
-"""Kinds of task, one file each: labels, text. A kind owns everything that depends on what its models give.
+"""Kinds of task, one file each: labels, text, embedding, tokens. A kind owns everything that depends on what its models give.
 
 A task's source says in `KIND` which kind it is for; `task_kinds/labels.py` is KIND = "labels". A file offers:
 
@@ -6,6 +6,7 @@ A task's source says in `KIND` which kind it is for; `task_kinds/labels.py` is K
     read(config, tokenizer, console)    the Task of a config: read, cleaned, split, ready for one tokenizer
     preview(options)                    optional: the task's options with as few examples as will do to look at a plan
     predict_table, predict_tests        optional: what `plankwise predict` does; see `task_kinds/labels.py`
+    PREDICTIONS                         optional: the file that it writes of a table, if none is named and it is not a csv
 
 Everything else that a run asks (how a model is loaded, batches, loss, scores, what is timed, how a score is shown) it asks the
 Task.
