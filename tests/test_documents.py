@@ -112,6 +112,10 @@ def furnished(tmp_path_factory, tiny) -> Path:
             for index, (first, second, label) in enumerate(own)
         ]
         (folder / "RTE" / f"{name}.tsv").write_text("\n".join([header, *lines]) + "\n", "utf-8")
+    for name, own in {"train": rows, "dev": others}.items():
+        tagged = [[(word, "B-WORD" if word == text.split()[-1] else "O") for word in text.split()] for text, _ in own]
+        texts = ["".join(f"{word}\t{tag}\n" for word, tag in text) for text in tagged]
+        (folder / f"{name}.conll").write_text("\n".join(texts), "utf-8")
     (folder / "corpus.txt").write_text("\n".join(text for text, _ in rows), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -12,7 +12,7 @@ from plankwise.config import validate_config
 from plankwise.errors import ConfigError
 from plankwise.report.remarks import constant_claim
 from plankwise.report.results import Results
-from plankwise.run.folders import find_config
+from plankwise.run.folders import find_config, refer_to_predecessor
 from plankwise.run.inference import evaluate as _evaluate
 
 BEYOND = "beyond_constant"
@@ -83,6 +83,8 @@ def evaluate(
     data = gather(recipe or own, model, task, sections)
     with tempfile.TemporaryDirectory(prefix="plankwise.") as folder:
         config = validate_config(complete(data, model, tokenizer, Path(folder)))
+        if own is not None:
+            config = refer_to_predecessor(config, own)
         metrics = _evaluate(config, open_console(quiet=quiet))
     beyond = metrics.pop(BEYOND, None)
     return Scores(metrics, beyond)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from plankwise.config import RunConfig, load_config
 from plankwise.errors import ConfigError
-from plankwise.run.folders import CONFIG, find_config
+from plankwise.run.folders import CONFIG, find_config, refer_to_predecessor
 
 
 def config_for(model: str, overrides: list[str], task_wanted: str = "", *, run: Path | None = None) -> RunConfig:
@@ -22,4 +22,5 @@ def config_for(model: str, overrides: list[str], task_wanted: str = "", *, run: 
             f"{model} does not lie in the folder of a run, so its task is not known; {task_wanted}, "
             "for example task.name=glue task.subset=rte"
         )
-    return load_config(recipe, [*overrides, f"predecessor.path={json.dumps(model, ensure_ascii=False)}"])
+    config = load_config(recipe, [*overrides, f"predecessor.path={json.dumps(model, ensure_ascii=False)}"])
+    return config if recipe is None else refer_to_predecessor(config, recipe)

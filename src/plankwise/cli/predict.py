@@ -1,4 +1,4 @@
-"""Predict a table's texts, or GLUE's test files in the leaderboard's format.
+"""Predict a table's texts (of a sentence encoder, their vectors), or GLUE's test files in the leaderboard's format.
 
 Example: plankwise predict runs/demo/successor --table new.csv --text sentence --out predictions.csv
 
@@ -33,7 +33,9 @@ def command(
     encoding: Annotated[str, typer.Option(help="of the file")] = "utf-8",
     out: Annotated[
         Path | None,
-        typer.Option(help="file for --table, folder for test files", show_default="predictions.csv or predictions/"),
+        typer.Option(
+            help="file for --table, folder for test files", show_default="predictions.csv, vectors.npy or predictions/"
+        ),
     ] = None,
 ) -> None:
     from plankwise.cli._console import give, open_console
@@ -57,9 +59,8 @@ def command(
         out = out or Path("predictions")
         written = predict_tests(config, out, console)
     else:
-        out = out or Path("predictions.csv")
         layout = Layout(separator, header, encoding, quoting, keys="flags")
         written = predict_table(config, table, text, layout, out, console)
     for path in written:
         console.print(f"written: {path}", soft_wrap=True)
-    give({"written": written}, out)
+    give({"written": written}, out or written[0])

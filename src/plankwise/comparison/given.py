@@ -81,15 +81,11 @@ def measure_given(row: Given, run: Run, seeds: Sequence[int]) -> list[GridCell]:
 def measure_model(run: Run, path: str) -> dict[str, Any]:
     """What the model at `path` gives as the run's runtime runs it, by the names that a cell has for it."""
     model = run.open(path)
-    outputs = dict(run.task.outputs(model))
-    if outputs:
-        metrics, beyond_constant = run.task.score_outputs(outputs), run.task.beyond_constant(outputs)
-    else:
-        metrics, beyond_constant = run.task.examine(model)
+    metrics, beyond_constant, outputs = run.task.examine(model)
     return {
         "score": metrics.pop("score"),
         "metrics": metrics,
         "parameters": count_parameters(run.load(path) if model.module is None else model.module),
         "beyond_constant": beyond_constant,
-        "outputs": outputs,
+        "outputs": dict(outputs),
     }

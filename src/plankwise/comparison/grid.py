@@ -356,7 +356,7 @@ def _measure_predecessor(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the table says of the predecessor, and what was measured of the rows' speed."""
     model = run.open(ready.path)
-    metrics, beyond_constant = run.task.examine(model)
+    metrics, beyond_constant, _ = run.task.examine(model)
     timed = find_latency(layout.rows, layout.folder, ready.path, run, given) if run.config.evaluation.latency else {}
     return {
         "path": ready.path,

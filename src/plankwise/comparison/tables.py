@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
@@ -98,7 +99,20 @@ class TaskTable:
             models = ", ".join(f"{row.label} ({row.path})" for row in self.task.given)
             told.append(f"given, not trained here, and one model for all seeds: {models}")
         note = held_back_note([(row.label, row.held_back) for row in self.rows])
-        return [*told, note] if note else told
+        return [*told, *([note] if note else []), *self._beside()]
+
+    def _beside(self) -> list[str]:
+        """A line for each metric that the task has beside its score: medians over the seeds."""
+        told = []
+        for name in self.task.task.beside:
+            found = {PREDECESSOR: [self.task.predecessor["metrics"].get(name)]}
+            for cell in self.task.cells:
+                if cell.failure is None:
+                    found.setdefault(cell.label, []).append(cell.metrics.get(name))
+            known = {label: [one for one in values if one is not None] for label, values in found.items()}
+            values = [f"{label} {median(some):.4f}" for label, some in known.items() if some]
+            told += [f"{name}: {', '.join(values)}"] if values else []
+        return told
 
     @property
     def title(self) -> str:

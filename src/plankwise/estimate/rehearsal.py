@@ -17,9 +17,10 @@ from plankwise.estimate.phases import TARGETS, Estimate, Phase
 from plankwise.estimate.steps import FewSteps
 from plankwise.estimate.timing import Timing
 from plankwise.estimate.work import Weights, padded_tokens, spread
+from plankwise.task_kinds import Read
 from plankwise.training.callbacks import BestKeeper, ProgressShower
 from plankwise.training.stage import Computed, Stage, StageResult
-from plankwise.training.targets import BATCH_SIZE, Read, Targets, compute_targets
+from plankwise.training.targets import BATCH_SIZE, Targets, compute_targets
 from plankwise.training.trainer import StageTrainer
 
 TRIED_TOKENS = 500

@@ -72,6 +72,10 @@ NEXT = """\
         last = max(place for place, read in enumerate(code.attention_mask) if read)
         print(tokenizer.id_to_token(int(rows[last].argmax())))
 """
+VECTORS = """\
+    for text, row in zip(sys.argv[1:], outputs["sentence_embedding"]):
+        print(json.dumps([round(float(value), 6) for value in row]), text, sep="\\t")
+"""
 STATES = """\
     for name, values in outputs.items():
         print(name, values.shape)
@@ -189,6 +193,8 @@ def _logits(traced: Traced) -> str:
 def _gives(traced: Traced) -> str:
     """The lines of predict.py that print what the model gives, told by the shape of its outputs."""
     logits, config = traced.results.get(_logits(traced)), traced.model.config
+    if "sentence_embedding" in traced.results:
+        return VECTORS
     if logits is None or logits.ndim not in (2, 3):
         return STATES
     if logits.ndim == 2:

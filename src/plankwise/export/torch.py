@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plankwise.errors import ConfigError
 from plankwise.export import How
 
 if TYPE_CHECKING:
@@ -43,7 +44,13 @@ def write(traced: Traced, folder: Path, how: How) -> tuple[str, ...]:
     import torch
 
     from plankwise.models.quiet import quiet
+    from plankwise.models.sentences import SentenceEncoder
 
+    if isinstance(traced.model, SentenceEncoder):
+        raise ConfigError(
+            "format is 'torch', but the model is a sentence encoder, whose own folder sentence-transformers loads; use that, or "
+            "export it to onnx or openvino"
+        )
     model = copy.deepcopy(traced.model).to(torch.float16) if how.precision == "fp16" else traced.model
     with quiet():
         model.save_pretrained(folder)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from plankwise.training.job import Job, Outcome, Start
 
+IMITATES = True
+
 
 class Options(SectionOptions):
     name: Literal["finetune"] = Field("finetune", description="this method")

@@ -1,7 +1,8 @@
 """Vanilla knowledge distillation (Hinton et al. 2015): the truncated model learns labels and the predecessor's logits.
 
 L = (1 − alpha) · task's loss + alpha · T² · KL(predecessor's softmax at T || student's softmax at T). For a task on numbers the
-second term is the squared difference from the predecessor's answer.
+second term is the squared difference from the predecessor's answer. For a task whose own loss is the distance from the
+predecessor's answers (vectors of texts), that is all of it, and alpha and T say nothing.
 
 Beyond the paper, `attention` adds that times the mean squared difference of attention scores before softmax, of each successor and
 the last block of its span: what Wang et al. 2023 (arXiv:2305.15032) found to depend least on how a student starts.
@@ -19,6 +20,9 @@ from plankwise.options import Options as SectionOptions
 
 if TYPE_CHECKING:
     from plankwise.training.job import Job, Outcome
+
+
+IMITATES = True
 
 
 class Options(SectionOptions):
@@ -42,7 +46,7 @@ def reads_logits(options: Options) -> bool:
 
 def compress(job: Job, options: Options) -> Outcome:
     """Truncates the predecessor by the plan and trains all of it on labels and logits, and on attention if it has a weight."""
-    from plankwise.training.losses import distilling
+    from plankwise.training.losses import distilling, task_loss
     from plankwise.training.targets import read_logits
 
     pairs: list[tuple[str, str]] = []
@@ -51,10 +55,12 @@ def compress(job: Job, options: Options) -> Outcome:
         pairs = [pair for chain in pair_blocks(job.predecessor, job.plan, "ends") for pair in chain]
     start = job.start(gains=True)
     stage = start.stage("kd")
-    targets = stage.targets(job.predecessor, read_logits)
+    # The loss of an imitation is the distance from the predecessor's answers already.
+    targets = stage.targets(job.predecessor, read_logits) if job.imitation is None else None
     teacher = Teacher(job.predecessor) if options.attention else None
     student = truncate(start)
-    distilled = distilling(targets, options.alpha, options.T, options.reduction)
-    with transferring(distilled, student, teacher, pairs, stage, options.attention) as loss:
+    plain = distilling(targets, options.alpha, options.T, options.reduction) if targets else task_loss(stage.loss)
+    with transferring(plain, student, teacher, pairs, stage, options.attention) as loss:
         result = stage.run(student, loss=loss, reads_first_token=teacher is None)
-    return start.outcome(student, result, targets=targets.to_json(stage.passes))
+    notes = {"targets": targets.to_json(stage.passes)} if targets else {}
+    return start.outcome(student, result, **notes)

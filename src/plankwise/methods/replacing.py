@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from plankwise.training.job import Job, Outcome
     from plankwise.training.ship import Ship
 
+IMITATES = True
 KEEPS_HEAD = True  # spans and successors take turns before it
 BINS = 200  # of the masks in the record
 MODES: dict[str, dict[str, Any]] = {

@@ -16,6 +16,7 @@ from plankwise.options import Options as SectionOptions
 if TYPE_CHECKING:
     from plankwise.training.job import Job, Outcome
 
+IMITATES = True
 NOT_QUANTISED = "it trains nothing"
 
 

@@ -25,6 +25,8 @@ from plankwise.report.verdict import score_name, show_score, verdict
 FILE = "README.md"
 # What the hub calls a pipeline, where that is not the tag in words.
 PIPELINES = {"fill-mask": "Masked language modelling"}
+SIMILARITY = "sentence-similarity"
+LIBRARIES = {SIMILARITY: "sentence-transformers"}  # that load a model, where it is not transformers
 # Names of metrics as the hub knows them; any other is written as it is.
 METRICS = {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?")
@@ -61,7 +63,7 @@ def _front_matter(record: dict) -> str:
     )
     base = base_model(record)
     return (
-        "library_name: transformers\n"
+        f"library_name: {LIBRARIES.get(pipeline, 'transformers')}\n"
         f"pipeline_tag: {_quote(pipeline)}\n"
         + (f"base_model: {_quote(base)}\n" if base else "")
         + "tags:\n- plankwise\n- model-compression\n- module-replacing\n"
@@ -163,6 +165,11 @@ def _cell(text: str) -> str:
 def _loading(record: dict) -> str:
     model = record.get("successor") or record["model"]
     first = "import plankwise  # knows what the model is made of\n" if model.get("planned") else ""
+    if Shown.of(record).pipeline == SIMILARITY:
+        return (
+            f"```python\n{first}from sentence_transformers import SentenceTransformer\n\n"
+            'model = SentenceTransformer("path/to/this/folder")\nvectors = model.encode(["a text", "another one"])\n```'
+        )
     return (
         f"```python\n{first}from transformers import pipeline\n\n"
         f'model = pipeline({_quote(Shown.of(record).pipeline)}, model="path/to/this/folder")\n```'

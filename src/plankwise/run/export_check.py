@@ -53,7 +53,7 @@ def check_export(
 
 
 def compare(task: Task, reference: Predictor, predictor: Predictor) -> dict[str, Any]:
-    """The largest difference of a logit, the share of equal answers (None for numbers), and both scores."""
+    """The largest difference of a logit, the share of equal answers (None where none are classes), and both scores."""
     ours, theirs = task.outputs(reference), task.outputs(predictor)
     if ours:
         scores = [task.score_outputs(outputs)["score"] for outputs in (theirs, ours)]
@@ -61,8 +61,11 @@ def compare(task: Task, reference: Predictor, predictor: Predictor) -> dict[str,
         texts = sum(len(one) for one, _ in pairs)
     else:
         scores = [task.score(one)["score"] for one in (predictor, reference)]
+    if not ours or any(
+        np.issubdtype(one.dtype, np.integer) for one in ours.values()
+    ):  # answers, not what they are read off
         texts, pairs = _logits_of_tokens(task, reference, predictor)
-    classes = all(one.ndim > 1 for one, _ in pairs)
+    classes = task.gives_classes and all(one.ndim > 1 for one, _ in pairs)
     equal = np.concatenate([(one.argmax(-1) == other.argmax(-1)).ravel() for one, other in pairs]) if classes else None
     return {
         "texts": texts,

@@ -18,6 +18,7 @@ from plankwise.export import STATIC, export_model
 from plankwise.models.exported import FILE, read_exported
 from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
+from plankwise.models.sentences import load_as_saved
 from plankwise.models.vocabulary import trim
 from plankwise.run.export_check import check_export
 from plankwise.run.export_request import ExportRequest
@@ -60,7 +61,7 @@ def export(config: RunConfig, request: ExportRequest, out: Path, console: Consol
             quantise=request.quantise,
             safe_range=request.safe_range,
             calibration=calibration_batches(run) if run is not None and request.quantise == STATIC else (),
-            max_length=request.max_length,
+            max_length=request.max_length or getattr(model, "max_length", None),
             check=_check(run, model, whole, tokenizer, request) if run is not None and request.check else None,
         )
     written = read_exported(str(out))
@@ -96,7 +97,7 @@ def _loaded(config: RunConfig, context: Context, request: ExportRequest) -> Iter
     path = config.predecessor.path
     if not request.needs_task:
         loader = Loader(config.predecessor.remote_code, "cpu")
-        yield loader.trained(path), loader.tokenizer(path), None
+        yield load_as_saved(loader, path), loader.tokenizer(path), None
         return
     preview = getattr(kind_of(config.task), "preview", None)
     if preview is not None and not request.check:  # a few texts are enough to calibrate

@@ -7,6 +7,7 @@ from transformers import set_seed
 
 from plankwise.config import RunConfig
 from plankwise.context import Context, open_context
+from plankwise.errors import ConfigError
 from plankwise.models.limits import check_length
 from plankwise.run.compress import describe, find_record, finish_record
 from plankwise.run.folders import FolderLock, claimed
@@ -33,6 +34,11 @@ def finetune(config: RunConfig, console: Console) -> dict:
 def _finetune(config: RunConfig, context: Context, lock: FolderLock) -> dict:
     run = read_run(config, context)
     path = config.predecessor.path
+    if run.task.imitation is not None:
+        raise ConfigError(
+            f"task.name is {config.task.name!r}, which has no labels to train a model on: a successor learns from its predecessor "
+            "alone; use `plankwise compress`"
+        )
     set_seed(context.seed)  # a new head starts from the same weights in every run of this config
     loaded = run.task.load(run.loader, path)
     check_length(config.training.max_length, loaded.model, run.tokenizer, path)

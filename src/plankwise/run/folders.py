@@ -167,6 +167,16 @@ def find_config(model: str) -> Path | None:
     return found[0] if folder.is_dir() and found else None
 
 
+def refer_to_predecessor(config: RunConfig, recipe: Path) -> RunConfig:
+    """A config for one of a run's models, whose recipe is given: where a task compares with another model and none is named, with
+    the run's predecessor."""
+    task: Any = config.task
+    if getattr(task, "reference", "") is not None:
+        return config
+    path = read_config(recipe.parent).predecessor.path
+    return config.model_copy(update={"task": task.model_copy(update={"reference": path})})
+
+
 def read_config(folder: Path) -> RunConfig:
     """The config of the run in a folder; a key that its version did not have yet has its default.
 

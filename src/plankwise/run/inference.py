@@ -36,12 +36,9 @@ def evaluate(config: RunConfig, console: Console) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         task.lay_out(Path(folder), console, train=False)
         predictor = open_predictor(config.evaluation.runtime, path, load)
-        outputs = task.outputs(predictor)
+        metrics, found, outputs = task.examine(predictor)
         if outputs:
             task.check_answers(outputs, saved, path)
-            metrics, found = task.score_outputs(outputs), task.beyond_constant(outputs)
-        else:
-            metrics, found = task.examine(predictor)
         return metrics if found is None else {**metrics, "beyond_constant": found}
 
 
@@ -66,16 +63,16 @@ def load_trained(run: Run, path: str) -> Load:
 
 
 def predict_table(
-    config: RunConfig, path: Path, texts: list[str], layout: Layout, out: Path, console: Console
+    config: RunConfig, path: Path, texts: list[str], layout: Layout, out: Path | None, console: Console
 ) -> list[Path]:
-    """Writes what the model at `predecessor.path` says of a table's texts.
+    """Writes what the model at `predecessor.path` says of a table's texts; into the kind's usual file if `out` is None.
 
     Raises:
         PlankwiseError: the model or the table cannot be used.
     """
-    return _predicting(config, "predict_table").predict_table(
-        config, _loader(config), path, texts, layout, out, console
-    )
+    kind = _predicting(config, "predict_table")
+    out = out or Path(getattr(kind, "PREDICTIONS", "predictions.csv"))
+    return kind.predict_table(config, _loader(config), path, texts, layout, out, console)
 
 
 def predict_tests(config: RunConfig, out: Path, console: Console) -> list[Path]:

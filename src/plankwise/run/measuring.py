@@ -35,7 +35,7 @@ def measure(run: Run, paths: dict[str, str]) -> dict:
 def measure_one(run: Run, model: Predictor, path: str) -> dict:
     """What the record says of one model."""
     with run.timed(EVALUATIONS), counted_exits() as counts:
-        metrics, beyond_constant = run.task.examine(model)
+        metrics, beyond_constant, _ = run.task.examine(model)
     module = model.module if model.module is not None else run.load(path)
     return {
         "path": path,

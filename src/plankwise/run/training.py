@@ -85,7 +85,7 @@ def train_truncated(run: Run, plan: Plan, predecessor: nn.Module, outcome: Outco
     """
     if outcome.steps:
         return train(_with_truncation(run), plan, predecessor)
-    job = _make_job(_with_truncation(run), plan, predecessor)
+    job = replace(_make_job(_with_truncation(run), plan, predecessor), imitation=None)
     start = job.start()
     model = load_kind("methods", TRUNCATION, key="method.name").truncate(start)
     return start.outcome(model, StageResult(TRUNCATED, 0, 0, 0.0, 0.0, best_step=0, best_score=0.0))
@@ -104,6 +104,7 @@ def _make_job(run: Run, plan: Plan, predecessor: nn.Module) -> Job:
         held_out=held_out,
         stage=lambda name: run.stage(name, config.training),
         score_examples=run.task.score_examples,
+        imitation=run.task.imitation,
     )
 
 

@@ -1,7 +1,7 @@
 """The end effect: how far a hybrid's answers are from its predecessor's, on held-out texts and without labels.
 
-Of answers that are classes or words, the divergence KL(predecessor || hybrid) in nats, a text or token; of any others, the squared
-distance over the square of the predecessor's.
+Of answers that are classes or words, the divergence KL(predecessor || hybrid) in nats, a text or token; of texts' vectors,
+2 (1 − cosine); of any others, the squared distance over the square of the predecessor's.
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ def find_answer(output: Any) -> tuple[torch.Tensor, bool]:
     logits = output.get("logits") if hasattr(output, "get") else None
     if isinstance(logits, torch.Tensor):
         return logits, logits.shape[-1] > 1
+    vectors = output.get("sentence_embedding") if hasattr(output, "get") else None
+    if isinstance(vectors, torch.Tensor):  # of unit vectors, the squared distance is 2 (1 − cosine)
+        return functional.normalize(vectors, dim=-1), False
     values = output.values() if hasattr(output, "values") else output
     return next(value for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()), False
 

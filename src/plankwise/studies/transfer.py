@@ -167,5 +167,5 @@ def finetune(config: RunConfig, shared: Run) -> dict:
     set_seed(config.run.seed)  # the head's weights too
     model = run.load(config.predecessor.path)
     result = run.stage("transfer", config.predecessor.training).run(model, reads_first_token=True)
-    _, found = run.context.on_main(lambda: run.task.examine(TorchPredictor(model)))
+    _, found, _ = run.context.on_main(lambda: run.task.examine(TorchPredictor(model)))
     return {"score": result.best_score, "beyond_constant": found}

@@ -1,4 +1,4 @@
-"""Kinds of task, one file each: labels, text. A kind owns everything that depends on what its models give.
+"""Kinds of task, one file each: labels, text, embedding, tokens. A kind owns everything that depends on what its models give.
 
 A task's source says in `KIND` which kind it is for; `task_kinds/labels.py` is KIND = "labels". A file offers:
 
@@ -6,6 +6,7 @@ A task's source says in `KIND` which kind it is for; `task_kinds/labels.py` is K
     read(config, tokenizer, console)    the Task of a config: read, cleaned, split, ready for one tokenizer
     preview(options)                    optional: the task's options with as few examples as will do to look at a plan
     predict_table, predict_tests        optional: what `plankwise predict` does; see `task_kinds/labels.py`
+    PREDICTIONS                         optional: the file that it writes of a table, if none is named and it is not a csv
 
 Everything else that a run asks (how a model is loaded, batches, loss, scores, what is timed, how a score is shown) it asks the
 Task.
@@ -15,8 +16,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import MappingProxyType, ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,11 +39,22 @@ from plankwise.runtimes import Predictor
 Loss = Callable[
     [nn.Module, dict[str, torch.Tensor], torch.Tensor], torch.Tensor
 ]  # model, batch, its rows in train: a mean
+Read = Callable[
+    [nn.Module, dict[str, torch.Tensor]], dict[str, torch.Tensor]
+]  # model, batch: named tensors, one row an example
 Collate = Callable[
     [Callable[[], int]], Callable[[list[dict]], Any]
 ]  # given how to ask for the epoch, makes batches: a BatchEncoding each
 Weigh = Callable[[Mapping[str, torch.Tensor]], float]
 Answers = Mapping[str, np.ndarray]  # a model's outputs by dev set, one row an example
+
+
+class Examined(NamedTuple):
+    """What is found out about a finished model."""
+
+    metrics: dict[str, float]  # with `score`
+    beyond_constant: dict | None = None
+    outputs: Answers = MappingProxyType({})  # what `Task.outputs` gives
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,14 @@ class HeadAlone:
 
     share: float  # of the steps
     learning_rate: float
+
+
+@dataclass(frozen=True)
+class Imitation:
+    """A loss that compares a model's answers with the predecessor's own, computed once for all training examples."""
+
+    read: Read  # what is kept of the predecessor's answers
+    loss: Callable[[Any], Loss]  # given them, as `training.targets.Targets`
 
 
 @dataclass(frozen=True)
@@ -68,16 +88,21 @@ class Task(ABC):
     kind: str
     name: str
     score_names: tuple[str, ...]  # the metrics whose mean is the score
+    beside: tuple[str, ...] = ()  # other metrics that a comparison tells beside it
     shown: Shown  # how scores are shown
     tokenizer: Any
     max_length: int
     train: Encoded
     dev: dict[str, Encoded]  # what is not trained on, labels or none
     loss: Loss | None = None  # if not the model's own
+    imitation: Imitation | None = (
+        None  # the loss instead, if it needs the predecessor's answers; then nothing trains that
+    )
     collate: Collate | None = None  # how training batches are made, if not by padding alone
     weigh: Weigh | None = None  # how much a batch counts in the mean over a step, if not by its examples
     head_alone: HeadAlone | None = None  # how a new head begins
     on_disk: bool = False  # nothing can be scored before `lay_out` has written them
+    gives_classes: bool = True  # whether the largest output is an answer
     takes_tokenizers: bool = False  # whether models with a tokenizer of their own can be scored beside others
 
     @property
@@ -142,12 +167,12 @@ class Task(ABC):
         """
         return None
 
-    def examine(self, predictor: Predictor) -> tuple[dict[str, float], dict | None]:
-        """The metrics of a model and what `beyond_constant` says of it, from one pass over dev."""
+    def examine(self, predictor: Predictor) -> "Examined":
+        """The metrics of a model, what `beyond_constant` says of it, and what is kept of its outputs, from one pass over dev."""
         outputs = self.outputs(predictor)
         if not outputs:
-            return self.score(predictor), None
-        return self.score_outputs(outputs), self.beyond_constant(outputs)
+            return Examined(self.score(predictor))
+        return Examined(self.score_outputs(outputs), self.beyond_constant(outputs), outputs)
 
     def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
         """The mean difference of the score over pairs of models (seeds), after each of R exchanges of dev examples.

@@ -1,7 +1,5 @@
 """Predictions of a trained classifier, or of a model that gives numbers: a csv for a table, GLUE's files for the leaderboard."""
 
-import csv
-import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,12 @@ from plankwise.data.quotes import Tally
 from plankwise.data.tables import read_table
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.predict import predict
-from plankwise.files import whole_file
 from plankwise.kinds import load_kind
 from plankwise.models.labels import has_names
 from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
 from plankwise.runtimes import open_predictor
+from plankwise.task_kinds._prediction_rows import write_rows
 
 CHUNK = 5_000  # rows encoded and predicted at once
 
@@ -154,21 +152,7 @@ def _write_csv(
 ) -> None:
     """Writes rows as they come, each with what the model says of it."""
     new = ["prediction", "confidence"] if classifier.labels else ["prediction"]
-    names = [_free_name(name, columns) for name in new]
-    for name, given in zip(new, names, strict=True):
-        if given != name:
-            console.print(f"the table has a column {name!r} already, so the new one is {given!r}", soft_wrap=True)
-    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*columns, *names])
-        predictions = _as_cells(classifier, outputs)
-        for row, predicted in itertools.zip_longest(rows, predictions):
-            if row is None or predicted is None:
-                raise DataError(
-                    f"the table has another number of rows than the {len(outputs)} that were predicted, so it was changed "
-                    "meanwhile; predict it again"
-                )
-            writer.writerow([*row, *predicted])
+    write_rows(path, columns, rows, new, _as_cells(classifier, outputs), len(outputs), console)
 
 
 def _as_cells(classifier: Classifier, outputs: np.ndarray) -> Iterator[list[str]]:
@@ -178,9 +162,3 @@ def _as_cells(classifier: Classifier, outputs: np.ndarray) -> Iterator[list[str]
     best = shares.argmax(axis=1)
     names = [make_safe(name, keep_numbers=True) for name in classifier.labels]
     return ([names[index], f"{shares[row, index]:.4f}"] for row, index in enumerate(best))
-
-
-def _free_name(name: str, taken: list[str]) -> str:
-    """The name, with a number behind it if it is taken."""
-    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-    return next(one for one in names if one not in taken)

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
-from rich.progress import Progress
 from transformers import AutoModelForSequenceClassification
 
 from plankwise.analysis_options import AnalysisOptions
 from plankwise.config import RunConfig
 from plankwise.data.clean import Dropped
-from plankwise.data.encode import Encoded, encode
+from plankwise.data.encode import Encoded
 from plankwise.data.source import Source, texts_of
 from plankwise.data.split import Prepared, keep_out, prepare
 from plankwise.evaluation.constant import beyond_constant
@@ -27,6 +26,7 @@ from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
 from plankwise.task_kinds import Answers, ErrorRequest, Task
+from plankwise.task_kinds._encoding import encode_table
 from plankwise.task_kinds._label_errors import find_errors
 from plankwise.task_kinds._label_predictions import predict_table, predict_tests
 
@@ -176,14 +176,8 @@ class Labels(Task):
         }
 
     def _encode(self, name: str, table: pa.Table, tokenizer: Any) -> Encoded:
-        length, console = self.max_length, self.console
-        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task(f"{name}: tokens", total=table.num_rows)
-            encoded = encode(table, tokenizer, length, progress=lambda rows: bar.advance(task, rows))
-        cut = f", {encoded.num_cut} longer than {length} tokens and cut" if encoded.num_cut else ""
-        own = "" if tokenizer is self.tokenizer else f", {len(tokenizer)} tokens of a model's own"
-        console.print(f"{name}: {len(encoded.lengths)} examples{cut}{own}")
-        return encoded
+        own = tokenizer is not self.tokenizer
+        return encode_table(name, table, tokenizer, self.max_length, self.console, own=own)
 
 
 def auto_class(options: Any) -> Any:

@@ -15,7 +15,7 @@ from rich.progress import Progress
 from plankwise.config import FitOptions, RunConfig
 from plankwise.context import count_processes
 from plankwise.data.batch import examples_of
-from plankwise.data.corpus import Shard, find_shards, held_out, read_shard, shuffled
+from plankwise.data.corpus import Shard, held_out, read_shard
 from plankwise.data.encode import ROW, Encoded, TokenSequences
 from plankwise.data.masking import IGNORED, Batcher, Masking
 from plankwise.data.sequences import Written, open_sequences, write_sequences
@@ -30,7 +30,8 @@ from plankwise.models.language import CLASSES, load_language_model
 from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
-from plankwise.task_kinds import HeadAlone, Task
+from plankwise.task_kinds import Examined, HeadAlone, Task
+from plankwise.task_kinds._unlabelled import find_texts, refuse_labels
 
 FOLDER = Path("checkpoints") / "blocks"  # goes with the checkpoints when the run is finished
 SCORE = "1 / perplexity"
@@ -72,9 +73,9 @@ class Text(Task):
             return losses.metrics()
         return {**losses.metrics(), HALVES[0]: losses.score_of(half), HALVES[1]: losses.score_of(~half)}
 
-    def examine(self, predictor: Predictor) -> tuple[dict[str, float], dict | None]:
+    def examine(self, predictor: Predictor) -> Examined:
         losses = self._losses(predictor)
-        return losses.metrics(), beyond_unigrams(losses, self._unigrams)
+        return Examined(losses.metrics(), beyond_unigrams(losses, self._unigrams))
 
     def _losses(self, predictor: Predictor) -> SequenceLosses:
         return measure_perplexity(predictor, self._held_out_batches(), self.options.objective)
@@ -114,13 +115,7 @@ class Text(Task):
         for key, texts in {"fitting": config.plan.fitting.texts, "solving": config.plan.solving.texts}.items():
             if texts is not None:
                 raise ConfigError(f"plan.{key}.texts is given, but the task is text already; take it out")
-        if config.plan.solving.head == "labels":
-            raise ConfigError("plan.solving.head is 'labels', but the task is text, which has none; leave it at 'kept'")
-        if config.evaluation.choose_on == "train":
-            raise ConfigError(
-                "evaluation.choose_on is 'train', which run.effort = 'hours' sets, but the task is text, which has no labelled "
-                "examples to keep out; choose run.effort = 'minutes', or evaluation.choose_on = 'dev'"
-            )
+        refuse_labels(config, "text")
 
     def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
         found = self.score(predictor)["perplexity"]
@@ -161,16 +156,7 @@ class Text(Task):
         }
 
     def _find(self, path: str, key: str) -> list[Shard]:
-        options = self.options
-        shards = find_shards(
-            path,
-            unit=options.unit,
-            column=options.column,
-            encoding=options.encoding,
-            quoting=options.quoting,
-            key=key,
-        )
-        return shuffled(shards, self.config.run.seed_of_data)
+        return find_texts(self.options, path, key, self.config.run.seed_of_data)
 
     def _in_dev(self, text: str) -> bool:
         return self.options.dev is not None or held_out(text, self.options.dev_share, self.config.run.seed_of_data)

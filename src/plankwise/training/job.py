@@ -14,11 +14,13 @@ from plankwise.data.batch import without_labels
 from plankwise.data.encode import Encoded, encode
 from plankwise.errors import ConfigError, PlanError
 from plankwise.models.plans import build_successors
+from plankwise.task_kinds import Imitation
 from plankwise.training.fitting import Fit, add_texts, fit, read_texts
 from plankwise.training.solved import Solved, solve_start
 from plankwise.training.solved_head import NAME as HEAD
 from plankwise.training.solved_head import ScoreExamples, SolvedHead, check_head, solve_on_labels
 from plankwise.training.stage import Stage, StageResult
+from plankwise.training.targets import Targets
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Job:
     held_out: Encoded
     stage: Callable[[str], Stage]
     score_examples: ScoreExamples = _no_score  # the task's score on any of its examples
+    imitation: Imitation | None = None  # the task's loss, if it compares with the predecessor's answers
 
     def start(self, *, gains: bool = False, solve: bool = False) -> "Start":
         """The successors as the plan says they start; if they are to be solved or fitted, that is done here.
@@ -76,7 +79,10 @@ class Job:
             solved = self._try_to_solve()
         successors = solved.successors if solved else self._build(self.options.start)
         fitted = self._fit(successors) if self.options.init == "fitted" else None
-        return Start(self, successors, fitted, solved, self._solve_head(successors) if solved else None)
+        head = self._solve_head(successors) if solved else None
+        # Here, as long as the predecessor is what it was; a method that is nothing but solved successors has no loss.
+        targets = None if solve or self.imitation is None else self._compute_targets(self.imitation)
+        return Start(self, successors, fitted, solved, head, targets)
 
     def _try_to_solve(self) -> Solved | None:
         """Solved successors; None, and says why, if they cannot be solved."""
@@ -109,6 +115,9 @@ class Job:
             self.stage(HEAD), self.predecessor, self.plan, successors, self.score_examples, options.head_examples
         )
 
+    def _compute_targets(self, imitation: Imitation) -> Targets:
+        return self.stage("targets").targets(self.predecessor, imitation.read)
+
     def _fit(self, successors: list[nn.Module]) -> Fit:
         fitting, stage = self.options.fitting, self.stage("fitting")
         if stage.num_steps < 2:
@@ -133,6 +142,7 @@ class Start:
     fit: Fit | None = None
     solved: Solved | None = None
     head: SolvedHead | None = None  # of the successors' own, instead of the predecessor's
+    targets: Targets | None = None  # the predecessor's answers, if the task's loss compares with them
 
     def stage(self, name: str) -> Stage:
         """One stage with all that is left of the budget."""
@@ -144,7 +154,7 @@ class Start:
         Raises:
             ConfigError: there are fewer steps than stages.
         """
-        whole = [self.job.stage(name) for name in shares]
+        whole = [self._with_loss(self.job.stage(name)) for name in shares]
         if self.fit is None and len(whole) == 1:
             return whole
         left = whole[0].num_steps - (self.fit.stage.max_steps if self.fit else 0)
@@ -157,6 +167,11 @@ class Start:
             stage.with_steps(steps) for stage, steps in zip(whole, divide(left, list(shares.values())), strict=True)
         ]
 
+    def _with_loss(self, stage: Stage) -> Stage:
+        if self.targets is None or self.job.imitation is None:
+            return stage
+        return replace(stage, loss=self.job.imitation.loss(self.targets))
+
     def outcome(
         self, successor: nn.Module, *results: StageResult, skipped_steps: int = 0, init: str | None = None, **notes: Any
     ) -> Outcome:
@@ -164,6 +179,8 @@ class Start:
         stages = {result.name: result for result in results}
         computed = "fitted" if self.fit else "solved" if self.solved else None
         notes["init"] = init or computed or self.job.options.start
+        if self.targets is not None:
+            notes["targets"] = self.targets.to_json(self.job.stage("targets").passes)
         if self.head is not None:
             stages = {HEAD: self.head.stage, **stages}
         if self.fit is not None:

@@ -20,7 +20,7 @@ from plankwise.data.encode import ROW, Encoded, TokenSequences
 from plankwise.evaluation.held_back import judge
 from plankwise.files import read_as, read_json, write_text
 from plankwise.models.quiet import quiet
-from plankwise.task_kinds import Collate, Loss, Weigh
+from plankwise.task_kinds import Collate, Loss, Read, Weigh
 from plankwise.training.batches import StepBatches
 from plankwise.training.callbacks import BEST, BestKeeper, ProgressShower, Show
 from plankwise.training.checkpoint import find_whole, load_trained, prune_checkpoints, to_train_anew
@@ -28,7 +28,7 @@ from plankwise.training.dropout import fast_dropout
 from plankwise.training.first_token import first_token_only
 from plankwise.training.interruption import InterruptedRunError, requested, stopping_after_a_step
 from plankwise.training.products import fast_products
-from plankwise.training.targets import Read, Targets, compute_targets
+from plankwise.training.targets import Targets, compute_targets
 from plankwise.training.trainer import Score, StageTrainer
 
 

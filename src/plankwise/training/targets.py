@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ from plankwise.context import Context
 from plankwise.data.batch import sorted_batches
 from plankwise.data.encode import Encoded
 from plankwise.files import whole_file
+from plankwise.task_kinds import Read
 
 MEMORY_MB = 1024  # more than this is kept on disk
 BATCH_SIZE = 64
-
-Read = Callable[[nn.Module, dict[str, torch.Tensor]], dict[str, torch.Tensor]]  # named tensors, one row an example
 
 
 class Targets:
