@@ -1,11 +1,14 @@
 """Attention as one operation of the graph, which reads states as they are: heads need not be moved apart and together again."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from onnxscript import opset23 as op
+from onnxscript import opset23
 
 OPSET = 23  # the first with Attention
+
+op: Any = opset23  # its types are of values, not of what a graph is made of
 
 
 def attend(
@@ -48,4 +51,6 @@ def _for_each(mask: Any, query: Any) -> Any:
     return op.Expand(mask, op.Concat(one, one, op.Shape(query, start=2, end=3), one, axis=0))
 
 
-TRANSLATIONS = {torch.ops.aten.scaled_dot_product_attention.default: attend}
+TRANSLATIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    torch.ops.aten.scaled_dot_product_attention.default: attend
+}

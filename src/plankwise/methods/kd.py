@@ -62,5 +62,5 @@ def compress(job: Job, options: Options) -> Outcome:
     plain = distilling(targets, options.alpha, options.T, options.reduction) if targets else task_loss(stage.loss)
     with transferring(plain, student, teacher, pairs, stage, options.attention) as loss:
         result = stage.run(student, loss=loss, reads_first_token=teacher is None)
-    notes = {"targets": targets.to_json(stage.passes)} if targets else {}
+    notes: dict[str, Any] = {"targets": targets.to_json(stage.passes)} if targets else {}
     return start.outcome(student, result, **notes)
