@@ -68,7 +68,8 @@ def draw_frontier(recipe: dict, request: Request, folder: Path, console: Console
         inputs = open_inputs(base, console)
         if inputs.run.task.kind != "labels":
             raise ConfigError(
-                f"a frontier needs a task with labels, but {base.task.name} is on {inputs.run.task.kind}; use `plankwise compare`"
+                f"a frontier is for classes and numbers of whole texts, but task.name is {base.task.name!r}, which is on "
+                f"{inputs.run.task.kind}; use `plankwise compare`"
             )
         lock.acquire()
         lock.log.begin()
