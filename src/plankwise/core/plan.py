@@ -245,7 +245,7 @@ def match_paths(model: nn.Module, pattern: str) -> list[str]:
 
 def _is_slot(slot: Any) -> bool:
     """Whether it is what a plan's JSON has for a slot."""
-    if not isinstance(slot, dict) or not isinstance(slot.get("span"), list):
+    if not isinstance(slot, dict) or not isinstance(slot.get("span"), list | tuple):
         return False
     named = isinstance(slot.get("path"), str) and isinstance(slot.get("part"), str)
     whole = all(isinstance(index, int) and not isinstance(index, bool) and index >= 0 for index in slot["span"])
