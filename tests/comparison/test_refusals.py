@@ -1,5 +1,7 @@
 """What a comparison refuses before anything is written."""
 
+import io
+
 import pytest
 from rich.console import Console
 
@@ -77,3 +79,13 @@ def test_bad_input_of_a_later_recipe_is_found_before_anything_is_trained(trained
         with pytest.raises(ConfigError, match=f"^{sentence}"):
             run_grid([trained, changed], [CUT], [0], tmp_path / "new", QUIET)
     assert not (tmp_path / "new").exists()
+
+
+def test_an_optional_row_that_does_not_fit_is_left_out_and_said(trained, tmp_path):
+    unfit = Variant("unfit", ("method.name=finetune", "plan.successors=3"), optional=True)
+    told = Console(record=True, width=200, file=io.StringIO())
+    (task,) = run_grid([trained], [CUT, unfit], [0], tmp_path / "some", told)
+    assert list(task.methods) == ["cut"]
+    assert "left out: row 'unfit' of " in told.export_text()
+    with pytest.raises(PlanError, match=r"^row 'unfit' of "):
+        run_grid([trained], [unfit], [0], tmp_path / "none", QUIET)

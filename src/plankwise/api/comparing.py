@@ -67,7 +67,7 @@ def compare(
         task: As in `plankwise.compress`.
         recipe: A TOML file.
         tokenizer: The model's, if the model is given in memory.
-        methods: A row each; all that there are by default.
+        methods: A row each; all that fit the task by default.
         variants: More rows, by label: `{"both": ["method.name=replacing", "method.alpha=0.5"]}`.
         rows: Trained models as more rows, by label: a run's folder, or any checkpoint for the task.
         seeds: How many; they are 0, 1, 2 and so on.
@@ -84,7 +84,7 @@ def compare(
     place = Path(folder or Path("runs") / f"compare-{data.get('run', {}).get('name', 'run')}")
     data = complete(data, model, tokenizer, place)
     names = list_kinds("methods") if methods is None else methods
-    trained = [Variant(name, (f"method.name={name}",)) for name in names]
+    trained = [Variant(name, (f"method.name={name}",), optional=methods is None) for name in names]
     trained += [Variant(label, tuple(keys)) for label, keys in (variants or {}).items()]
     given = [Given(label, str(path)) for label, path in (rows or {}).items()]
     console = open_console(quiet=quiet)

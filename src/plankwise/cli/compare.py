@@ -33,7 +33,7 @@ def command(
     ],
     methods: Annotated[
         str | None,
-        typer.Option(help="a row each, with commas between; see `plankwise list methods`", show_default="all"),
+        typer.Option(help="a row each, with commas between; see `plankwise list methods`", show_default="all that fit"),
     ] = None,
     seeds: Annotated[int, typer.Option(help="how many; they are 0, 1, 2 and so on")] = 5,
     variant: Annotated[
@@ -70,7 +70,8 @@ def command(
     names = (
         list_kinds("methods") if methods is None else [name.strip() for name in methods.split(",") if methods.strip()]
     )
-    rows = [(name, (f"method.name={name}",)) for name in names] + [_read_variant(text) for text in variant or []]
+    rows = [(name, (f"method.name={name}",), methods is None) for name in names]
+    rows += [(*_read_variant(text), False) for text in variant or []]
     models = [_read_row(text) for text in row or []]
     data = [load_data(path, overrides) for path in paths]
     for one in data:

@@ -45,6 +45,7 @@ class Variant:
 
     label: str
     overrides: tuple[str, ...] = ()  # key=value
+    optional: bool = False  # left out where it does not fit the task or the model, instead of refused
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class _Layout:
     folder: Path
     base: RunConfig  # that the predecessor is made by
     configs: dict[tuple[str, int], RunConfig]  # by label and seed, in the order in which they run
+    optional: frozenset[str] = frozenset()  # labels
 
     @property
     def rows(self) -> dict[str, RunConfig]:
@@ -121,8 +123,8 @@ def run_grid(
     context = open_context(console, folder, 0)
     with interruptible(), folders.FolderLock(folder, context.console) as lock:
         inputs = [open_inputs(layout.base, context.console) for layout in layouts]
-        for layout, one in zip(layouts, inputs, strict=True):
-            _check_fit(layout, one)
+        layouts = [_fitting(layout, one, context.console) for layout, one in zip(layouts, inputs, strict=True)]
+        for one in inputs:
             for row in given:
                 check_given(row, one.run)
 
@@ -214,7 +216,7 @@ def _lay_out(recipe: dict, variants: Sequence[Variant], seeds: Sequence[int], fo
             folders.is_finished(Path(config.run.folder), config)
         except RunError as error:
             raise RunError(f"{error} (a comparison's folder is set by --folder)") from None
-    return _Layout(name, folder / name, base, configs)
+    return _Layout(name, folder / name, base, configs, frozenset(one.label for one in variants if one.optional))
 
 
 def _merge(recipe: dict, variant: Variant, method: str) -> dict:
@@ -244,16 +246,26 @@ def _check_recipes(layouts: list[_Layout], given: Sequence[Given]) -> None:
         )
 
 
-def _check_fit(layout: _Layout, inputs: Inputs) -> None:
-    """Tries every row's plan on the predecessor as it was given."""
+def _fitting(layout: _Layout, inputs: Inputs, console: Console) -> _Layout:
+    """The layout without optional rows that do not fit; tries every row's plan on the predecessor as it was given.
+
+    Raises:
+        PlankwiseError: another row does not fit, or none does.
+    """
     model = inputs.predecessor.model
     assert model is not None
+    unfit: dict[str, PlankwiseError] = {}
     for label, config in layout.rows.items():
         try:
             inputs.run.task.check_config(config)
             check_plan(config, model)
         except (ConfigError, PlanError) as error:
-            raise type(error)(f"row {label!r} of {layout.recipe}: {error}") from None
+            unfit[label] = type(error)(f"row {label!r} of {layout.recipe}: {error}")
+    for label, error in unfit.items():
+        if label not in layout.optional or len(unfit) == len(layout.rows):
+            raise error
+        console.print(f"left out: {error}", soft_wrap=True)
+    return replace(layout, configs={key: config for key, config in layout.configs.items() if key[0] not in unfit})
 
 
 def _run_cells(layouts: list[_Layout], predecessors: list[ReadyPredecessor], context: Context) -> list[list[GridCell]]:
