@@ -4,7 +4,7 @@ Example: plankwise compare recipes/reviews.toml --methods finetune,kd,replacing 
 
 Rows of your own: --variant "replacing+kd: method.name=replacing method.alpha=0.5"; several recipes are several tasks.
 
-Models made elsewhere: --row "mine: runs/other", a run's folder or any checkpoint, is scored, tested and timed beside the others.
+Models made elsewhere: --row "mine: runs/other", a run or any checkpoint.
 
 With --domain RUN, a finished run on a text task, the four settings of the thesis are compared instead: the model as it is and the
 one tuned on the domain's text, whole and compressed.

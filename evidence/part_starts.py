@@ -3,7 +3,7 @@
 What is printed is the score of a search for a plan: the divergence in nats on held-out texts. It says which parts are worth
 offering to a search (`CANDIDATES`): one that does no better than `identity` or than a smaller part has no start to be judged by.
 
-    python benchmarks/part_starts.py RECIPE MODEL [--spans 3 4-5] [--tokens 8000]
+    python evidence/part_starts.py RECIPE MODEL [--spans 3 4-5] [--tokens 8000]
 
 MODEL is a trained predecessor for the recipe's task. A part of what is inside a block stands wherever it fits there, if the span
 is one block; parts of embeddings are left out.
@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from _common import make_table
 from rich.console import Console
 
 from plankwise.config import load_config
@@ -72,7 +71,9 @@ def main(arguments: argparse.Namespace) -> None:
             except PlanError as error:
                 rows.append([str(place), label_of(part, options), "", str(error).partition(";")[0], ""])
             console.print("  ".join(rows[-1]))
-    console.print(make_table(["in place of", "part", "parameters", "effect", "seconds"], rows), soft_wrap=True)
+    headings = ["in place of", "part", "parameters", "effect", "seconds"]
+    for cells in (headings, ["---", "---", "---:", "---:", "---:"], *rows):
+        console.print(f"| {' | '.join(cells)} |", soft_wrap=True)
 
 
 if __name__ == "__main__":
