@@ -70,7 +70,9 @@ def command(
     names = (
         list_kinds("methods") if methods is None else [name.strip() for name in methods.split(",") if methods.strip()]
     )
-    rows = [(name, (f"method.name={name}",), methods is None) for name in names]
+    rows: list[tuple[str, tuple[str, ...], bool]] = [
+        (name, (f"method.name={name}",), methods is None) for name in names
+    ]
     rows += [(*_read_variant(text), False) for text in variant or []]
     models = [_read_row(text) for text in row or []]
     data = [load_data(path, overrides) for path in paths]

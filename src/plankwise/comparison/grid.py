@@ -261,10 +261,10 @@ def _fitting(layout: _Layout, inputs: Inputs, console: Console) -> _Layout:
             check_plan(config, model)
         except (ConfigError, PlanError) as error:
             unfit[label] = type(error)(f"row {label!r} of {layout.recipe}: {error}")
-    for label, error in unfit.items():
+    for label, reason in unfit.items():
         if label not in layout.optional or len(unfit) == len(layout.rows):
-            raise error
-        console.print(f"left out: {error}", soft_wrap=True)
+            raise reason
+        console.print(f"left out: {reason}", soft_wrap=True)
     return replace(layout, configs={key: config for key, config in layout.configs.items() if key[0] not in unfit})
 
 

@@ -20,6 +20,7 @@ KINDS = ("png", "svg")
 WIDTH, HEIGHT, BAR_HEIGHT = 5.0, 3.4, 0.2  # inches
 LEGEND_LETTERS = 78  # that fit in a line of the legend
 MOST_COLUMNS = 12  # of a heat map that have their name below
+NAME, LETTER = 7, 0.55  # points that a name is high, and the share of that which a letter is wide
 MANY = 40  # points of a line from which on they have no marks
 # Okabe and Ito: colours that colour-blind readers tell apart too
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
@@ -158,8 +159,8 @@ def _draw_heat_map(panel: "Axes", chart: HeatMap) -> None:
 def _draw_scatter(panel: "Axes", chart: Scatter) -> None:
     for dot in chart.dots:
         panel.plot([dot.x], [dot.y], "o", color=LOOKS[dot.tone][0], label=dot.group)
-        _name(panel, dot.name, (dot.x, dot.y))
     _set_axes(panel, chart)
+    _add_names(panel, [(dot.name, (dot.x, dot.y)) for dot in chart.dots])
 
 
 def _draw_paths(panel: "Axes", chart: Paths) -> None:
@@ -168,12 +169,20 @@ def _draw_paths(panel: "Axes", chart: Paths) -> None:
         panel.plot(*_columns(one.points), "-", marker=".", markersize=3, linewidth=1, color=colour)
         panel.plot(*one.points[0], "o", markersize=4, color=colour, markerfacecolor="white")
         panel.plot(*one.points[-1], "o", markersize=4, color=colour)
-        _name(panel, one.name, one.points[-1])
     _set_axes(panel, chart)
+    _add_names(panel, [(one.name, one.points[-1]) for one in map(drawable, chart.paths) if one.points])
 
 
-def _name(panel: "Axes", name: str, at: tuple[float, float]) -> None:
-    panel.annotate(name, at, fontsize=7, xytext=(4, 3), textcoords="offset points")
+def _add_names(panel: "Axes", names: Sequence[tuple[str, tuple[float, float]]]) -> None:
+    """Names beside their points, each where it covers no earlier name; the others are left out."""
+    taken: list[tuple[float, float, float]] = []
+    for name, at in names:
+        x, y = panel.transData.transform(at) * 72 / panel.figure.dpi
+        end = x + NAME * LETTER * len(name)
+        if any(x < other_end and start < end and abs(y - height) < NAME for start, other_end, height in taken):
+            continue
+        taken.append((x, end, y))
+        panel.annotate(name, at, fontsize=NAME, xytext=(4, 3), textcoords="offset points")
 
 
 def _set_axes(panel: "Axes", chart: Lines | Scatter | Paths) -> None:
