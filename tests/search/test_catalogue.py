@@ -133,6 +133,7 @@ def test_the_command_shows_a_row_a_part_and_gives_json(folders, command):
     assert "fixed_attention does not fit: it fits no module inside a GPT2Block" in result.out
     linear = next(line for line in result.out.splitlines() if line.startswith("linear "))
     assert len(linear.split()) >= 8
+    assert "…" not in result.out  # 80 columns are enough
     data = json.loads(command("list", "parts", "--model", str(folders / "gpt2"), "--length", "8", "--json").out)
     assert (data["length"], data["batch"]) == (8, 1)
 

@@ -12,8 +12,6 @@ from plankwise.report.search import part_name
 from plankwise.report.speed import UNSTEADY
 from plankwise.report.text import count, number
 
-WIDE = 110  # letters that a table of many figures takes
-
 
 def show_results(record: dict, console: Console) -> None:
     """One row a model: parameters, size, score, retained share, latency, speed-up; no wider than 80 columns."""
@@ -80,16 +78,17 @@ def _show_estimate(estimate: dict, console: Console) -> None:
 
 
 def show_catalogue(found: dict, console: Console) -> None:
-    """What `plankwise.search.catalogue` gives: a row a part with what it costs, then the parts that do not fit."""
+    """What `plankwise.search.catalogue` gives: a row a part with its costs, within 80 columns; then parts that do not fit."""
     console.print(
         f"in place of {found['block']} of {found['model']}, at {found['batch']} x {found['length']} tokens",
         soft_wrap=True,
     )
-    table = _columns("part", "parameters", "×", "multiply-adds", "×", "ms", "× (95 %)")
+    table = _columns("part", "parameters", "×", "multiply-\nadds", "×", "ms", "×")
     entries = [one for one in found["entries"] if not one["unfit"]]
     for one in entries:
         ratio = one["latency_ratio"]
-        interval = "" if one["part"] == one["replaces"] else f" ({ratio['low']:.2f}–{ratio['high']:.2f})"
+        half = (ratio["high"] - ratio["low"]) / 2 / ratio["median"]
+        interval = "" if one["part"] == one["replaces"] else f" ±{half:.0%}"
         table.add_row(
             part_name(one),
             count(one["parameters"]),
@@ -99,12 +98,11 @@ def show_catalogue(found: dict, console: Console) -> None:
             number(one["latency_ms"], 2),
             f"{ratio['median']:.2f}{interval}{'' if ratio['steady'] else ' ~'}",
         )
-    # A narrow terminal wraps lines: figures are not cut off.
-    console.print(table, crop=False, width=max(console.width, WIDE))
+    console.print(table)
     for one in found["entries"]:
         if one["unfit"]:
             console.print(f"{part_name(one)} does not fit: {one['unfit']}", soft_wrap=True)
-    against = "; × of the block, or for parts of embeddings of their table"
+    against = "; × of the block, or for parts of embeddings of their table; ± half of the 95 % interval"
     unsteady = "" if all(one["latency_ratio"]["steady"] for one in entries) else f"; ~ {UNSTEADY}"
     console.print(
         f"{found['conditions']['device']}, {found['conditions']['threads']} threads{against}{unsteady}", soft_wrap=True
