@@ -1,14 +1,17 @@
 """What parts cost in place of a model's block; times are what multiply-adds allow, so that no test depends on the clock."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from rich.console import Console
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2ForSequenceClassification
 
 from plankwise import parts
+from plankwise.cli._tables import show_catalogue
 from plankwise.core.plan import Plan, Slot
 from plankwise.errors import ConfigError
 from plankwise.evaluation.latency import Speed
@@ -43,7 +46,7 @@ def uncounted_time(monkeypatch):
     def measure(predictors, timed, *, batch_sizes, predictions, references, progress):
         inputs = timed.encode([("",)])
         counts = {name: count_fewest(one.module, inputs) for name, one in predictors.items()}
-        latency = {name: {"1": {"p50_ms": count + 1.0}} for name, count in counts.items()}
+        latency = {name: {"1": {"p50_ms": (count + 1) / 1e5}} for name, count in counts.items()}
         ratios = {name: (counts[other] + 1) / (counts[name] + 1) for name, other in references.items()}
         found = {name: {"1": Speedup(one, one / 2, one * 2, True)} for name, one in ratios.items()}
         progress(1, 1)
@@ -133,9 +136,11 @@ def test_the_command_shows_a_row_a_part_and_gives_json(folders, command):
     assert "fixed_attention does not fit: it fits no module inside a GPT2Block" in result.out
     linear = next(line for line in result.out.splitlines() if line.startswith("linear "))
     assert len(linear.split()) >= 8
-    assert "…" not in result.out  # 80 columns are enough
     data = json.loads(command("list", "parts", "--model", str(folders / "gpt2"), "--length", "8", "--json").out)
     assert (data["length"], data["batch"]) == (8, 1)
+    told = Console(width=80, file=io.StringIO(), record=True)
+    show_catalogue({**data, "entries": [{**one, "latency_ms": 12.34} for one in data["entries"]]}, told)
+    assert "…" not in told.export_text()  # no figure is cut off
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ def show_catalogue(found: dict, console: Console) -> None:
         soft_wrap=True,
     )
     table = _columns("part", "parameters", "×", "multiply-\nadds", "×", "ms", "×")
+    table.columns[0].no_wrap = False  # a long name is broken before any figure is cut
     entries = [one for one in found["entries"] if not one["unfit"]]
     for one in entries:
         ratio = one["latency_ratio"]
