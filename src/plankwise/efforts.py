@@ -1,7 +1,8 @@
 """Grades of effort: which keys a run's `effort` sets, and how long `within` is.
 
-`seconds`: solved successors, no training. `minutes`: solved, then a short training. `hours`: plan, method and learning rate are
-searched, several seeds are trained, and the best is taken; what chooses is kept apart from dev, which reports.
+`seconds`: solved successors, no training. `minutes`: thin layers, unless the plan says otherwise, solved, then a short training.
+`hours`: plan, method and learning rate are searched, several seeds are trained, and the best is taken; what chooses is kept apart
+from dev, which reports.
 """
 
 import re
@@ -12,6 +13,9 @@ from plankwise.errors import ConfigError
 Effort = Literal["seconds", "minutes", "hours"]
 SECONDS, MINUTES, HOURS = get_args(Effort)
 
+# Half of the blocks' multiply-adds, and with heads as they are still a plain checkpoint.
+THIN: dict[str, Any] = {"cut": "each", "part": "thin", "options": {"ffn": 0.25}}
+
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     SECONDS: {
         "plan": {"init": "solved", "cut": "late"},
@@ -19,9 +23,9 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "evaluation": {"truncated": False},
     },
     MINUTES: {
-        "plan": {"init": "solved", "cut": "late"},
+        "plan": {"init": "solved", **THIN},
         "method": {"name": "replacing"},
-        "training": {"max_steps": 200, "learning_rate": 1.5e-4},
+        "training": {"max_steps": 200, "learning_rate": 5e-5},
         "evaluation": {"truncated": False},
     },
     HOURS: {
@@ -29,10 +33,12 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "evaluation": {"truncated": False, "choose_on": "train"},
     },
 }
-SAID_OTHERWISE = {
-    "max_steps": {"epochs"},
-    "cut": {"spans", "slots"},
-}  # keys that others of their section leave no room for
+# In minutes, where the recipe itself says which blocks are replaced, or by what.
+AS_PLANNED: dict[str, dict[str, Any]] = {
+    "plan": {"init": "solved", "cut": "late"},
+    "training": {"max_steps": 200, "learning_rate": 1.5e-4},
+}
+SHAPE = {"successors", "cut", "spans", "slots", "part", "options"}  # keys of [plan] that say so
 UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
 SHORTEST = {HOURS: 1800, MINUTES: 120, SECONDS: 0}  # seconds, from which on a grade is worth it
 
@@ -79,7 +85,11 @@ def lay_under(data: dict) -> dict:
     run = data.get("run", {})
     if isinstance(run, dict):
         filled["run"] = {**run, "effort": effort}
-    for section, values in SETTINGS[effort].items():
+    plan = data.get("plan", {})
+    settings = SETTINGS[effort]
+    if effort == MINUTES and (not isinstance(plan, dict) or SHAPE & plan.keys()):
+        settings = settings | AS_PLANNED
+    for section, values in settings.items():
         own = data.get(section, {})
         if not isinstance(own, dict) or (section == "method" and "name" in own):
             continue

@@ -20,9 +20,10 @@ class SlotOptions(Options):
 
 class PlanOptions(Options):
     successors: int | None = Field(None, ge=1, description="spans per chain; half the blocks if nothing is said")
-    cut: Literal["even", "late"] = Field(
+    cut: Literal["even", "late", "each"] = Field(
         "even",
-        description="how blocks are cut into spans that are not listed: even, or late: the first block alone, the longest last",
+        description="how blocks are cut into spans that are not listed: even; late: the first block alone, the longest last; "
+        "each: a successor for each block, which its part makes smaller",
     )
     spans: list[list[int]] | None = Field(
         None, description="listed spans, uneven if you like; a block in no span is left alone"
@@ -59,6 +60,10 @@ class PlanOptions(Options):
         if len(given) > 1:
             raise ConfigError(
                 f"{' and '.join(given)} are both given; they say the same thing in different ways: keep one"
+            )
+        if self.cut == "each" and given:
+            raise ConfigError(
+                f"cut is 'each', which gives each block a successor, but {given[0]} is given too; leave one of them out"
             )
         if self.fitting.start in ("fitted", "auto"):
             raise ConfigError(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from plankwise.core.chain import Chain, find_chains
-from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, late_plan, listed_plan, match_paths
+from plankwise.core.plan import Plan, Slot, checked_plan, each_plan, even_plan, late_plan, listed_plan, match_paths
 from plankwise.errors import PlanError
 
 TWELVE = [Chain("encoder.layer", 12, "Block")]
@@ -48,6 +48,12 @@ def test_more_late_spans_than_blocks_are_refused():
         PlanError, match=r"plan\.successors is 13, but there are 12 blocks \(encoder\.layer\); choose 1 to 12"
     ):
         late_plan(TWELVE, 13)
+
+
+def test_each_block_gets_a_slot_of_its_own():
+    plan = each_plan(TWELVE, "thin", {"ffn": 0.5})
+    assert [slot.span for slot in plan.slots] == [(block,) for block in range(12)]
+    assert {(slot.part, slot.options["ffn"]) for slot in plan.slots} == {("thin", 0.5)}
 
 
 def test_spans_may_be_uneven_and_leave_blocks_alone():

@@ -203,6 +203,25 @@ def test_thinner_feed_forward_networks_alone_are_a_plain_checkpoint(name, tmp_pa
     torch.testing.assert_close(logits(loaded), logits(successor), atol=1e-6, rtol=1e-6)
 
 
+def test_thin_blocks_start_from_a_checkpoint_that_is_as_thin_with_its_own_weights(tmp_path):
+    model = make()
+    plan = thin_plan(model, ffn=0.25)
+    trained = successor_of(model, plan)
+    for parameter in trained.parameters():
+        parameter.add_(0.1)
+    save(trained, tmp_path / "thin", None)
+    again = successor_of(model, plan, init=str(tmp_path / "thin"))
+    for block, expected in zip(again.bert.encoder.layer, trained.bert.encoder.layer, strict=True):
+        assert all(torch.equal(*pair) for pair in zip(block.parameters(), expected.parameters(), strict=True))
+
+
+def test_a_checkpoint_of_yet_another_width_is_refused(tmp_path):
+    model = make()
+    save(successor_of(model, thin_plan(model, ffn=0.5)), tmp_path / "wider", None)
+    with pytest.raises(PlanError, match=r"plan\.init is .*intermediate\.dense\.weight is \(12, 16\) there"):
+        successor_of(model, thin_plan(model, ffn=0.25), init=str(tmp_path / "wider"))
+
+
 @pytest.mark.parametrize("name", ["bert", "distilbert", "deberta-v2", "gpt2", "llama", "bart"])
 def test_fewer_heads_are_saved_with_the_plan_and_loaded_with_equal_outputs(name, tmp_path):
     model = make(name)

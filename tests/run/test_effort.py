@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from transformers import AutoConfig
 
 from plankwise.config import load_config, validate_config
 from plankwise.efforts import read_duration
@@ -50,6 +51,43 @@ def test_in_minutes_solved_successors_are_trained(recipe):
     record = run(recipe, "run.effort=minutes")
     assert list(record["stages"])[-2:] == ["solving", "replacing"]
     assert record["steps"] == 2  # the recipe's own number goes before the effort's
+
+
+@pytest.fixture(scope="module")
+def unplanned(tmp_path_factory, tiny, tiny_model_folder):
+    """A recipe that says nothing of the plan."""
+    folder = tmp_path_factory.mktemp("unplanned")
+    path = tiny.save_recipe(folder / "tiny.toml", tiny.save_table(folder / "reviews.csv"), tiny_model_folder)
+    path.write_text(path.read_text("utf-8").replace("[plan]", "").replace("successors = 2", ""), "utf-8")
+    return path
+
+
+def test_in_minutes_all_layers_stay_thinner_and_are_a_plain_checkpoint(unplanned):
+    record = run(unplanned, "run.effort=minutes")
+    assert {slot["part"] for slot in record["plan"]} == {"thin"}
+    assert "all layers stay, thinner" in record["effort"]["why"]
+    before, after = (
+        AutoConfig.from_pretrained(unplanned.parent / "run" / name) for name in ("predecessor", "successor")
+    )
+    assert after.model_type == before.model_type
+    assert after.num_hidden_layers == before.num_hidden_layers
+    assert after.intermediate_size == before.intermediate_size // 4
+
+
+def test_hours_compare_thin_layers_too_and_start_from_them_if_they_are_nearest(unplanned, tmp_path):
+    record = run(unplanned, f"run.folder={tmp_path / 'hours'}", *HOURS)
+    plans = record["effort"]["plans"]
+    assert [plan.get("part") for plan in plans].count("thin") == 1
+    nearest = min(plans, key=lambda plan: plan["effect"])
+    assert nearest.get("part") == record["effort"]["chosen"].get("part") == "thin"
+    assert {slot["part"] for slot in record["plan"]} == {"thin"}
+
+
+def test_a_plan_that_says_what_replaces_blocks_is_not_made_thin():
+    config = validate_config({"run": {"effort": "minutes"}, "plan": {"successors": 2}})
+    assert (config.plan.part, config.plan.cut, config.training.learning_rate) == ("layers", "late", 1.5e-4)
+    config = validate_config({"run": {"effort": "minutes"}, "plan": {"vocabulary": ["task"]}})
+    assert (config.plan.part, config.plan.cut, config.training.learning_rate) == ("thin", "each", 5e-5)
 
 
 def test_the_time_says_how_many_steps_there_are(recipe):

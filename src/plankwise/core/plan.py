@@ -134,6 +134,11 @@ def late_plan(
     return checked_plan(slots, chains)
 
 
+def each_plan(chains: list[Chain], part: str = "layers", options: dict[str, Any] | None = None) -> Plan:
+    """A successor for each block."""
+    return checked_plan([slot for chain in chains for slot in _slots(chain, [1] * chain.length, part, options)], chains)
+
+
 def late_sizes(length: int, count: int) -> list[int]:
     """The sizes of `count` spans over `length` blocks: 1, then as even as they can be, the longer ones last."""
     if count == 1:

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from plankwise import parts
 from plankwise.core.chain import Chain, find_chains
 from plankwise.core.hybrid import Hybrid, install
-from plankwise.core.plan import Plan, Slot, checked_plan, even_plan, late_plan, listed_plan, match_paths
+from plankwise.core.plan import Plan, Slot, checked_plan, each_plan, even_plan, late_plan, listed_plan, match_paths
 from plankwise.core.schedule import Constant
 from plankwise.errors import ConfigError, PlanError, PlankwiseError
 from plankwise.families import chains_of, disable_layerdrop
@@ -31,6 +31,8 @@ def make_plan(model: nn.Module, options: Any) -> Plan:
         found = chains_of(model, options.chains)
         if options.spans is not None:
             return listed_plan(found, options.spans, options.part, options.options)
+        if options.cut == "each":
+            return each_plan(found, options.part, options.options)
         cut = late_plan if options.cut == "late" else even_plan
         return cut(found, options.successors, options.part, options.options)
     slots: list[Slot] = []

@@ -14,13 +14,14 @@ after solving; chosen by the norm of what they add, 0.013.
 from __future__ import annotations
 
 import copy
+import functools
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from plankwise.core.plan import Slot
 from plankwise.errors import PlanError
-from plankwise.parts import Importance, Load, PartOptions, Runs, Span, layers
+from plankwise.parts import STARTS, Importance, Load, PartOptions, Runs, Span, donors, layers
 from plankwise.parts._amounts import Amount, number_kept
 from plankwise.parts._units import SHARED_BIAS, Found, Units, find_units, keep_units, matrix, weigh_units
 
@@ -89,13 +90,25 @@ def start(
 ) -> None:
     """Fills the blocks with the weightiest heads and channels of blocks that start as `init` says; the model is only read.
 
+    Blocks of a checkpoint that are as thin already are taken as they are.
+
     Raises:
         PlanError: `init` is neither a rule nor a checkpoint that fits.
     """
+    load = functools.cache(load)
+    if init not in STARTS:
+        given = donors(model, slots, init, load)
+        if all(_shapes(own) == _shapes(donor) for own, (donor,) in zip(successors, given, strict=True)):
+            layers.start(model, slots, successors, init=init, seed=seed, load=load)
+            return
     whole: list[nn.Module] = [copy.deepcopy(model.get_submodule(slot.places[0])) for slot in slots]
     layers.start(model, slots, whole, init=init, seed=seed, load=load)
     for successor, block in zip(successors, whole, strict=True):
         _fill(successor, block, {units.output: weigh_units(block, units) for units, _ in _thinned(block, successor)})
+
+
+def _shapes(block: nn.Module) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in block.state_dict().items()}
 
 
 def _units(block: nn.Module) -> list[Units]:

@@ -60,8 +60,14 @@ def _plans(plans: list[dict]) -> str:
     if len(plans) < 2:
         return ""
     columns = [Column("spans", "spans"), Column("end effect", "effect", fixed(4))]
-    rows = [{**plan, "spans": "even" if plan["spans"] is None else str(plan["spans"])} for plan in plans]
+    rows = [{**plan, "spans": _shape(plan)} for plan in plans]
     return table("Plans compared, solved and untrained", columns, rows, key="plans")
+
+
+def _shape(plan: dict) -> str:
+    if plan.get("part"):
+        return f"each block, {plan['part']}"
+    return "as asked for" if plan["spans"] is None else str(plan["spans"])
 
 
 def _trials(found: dict) -> str:

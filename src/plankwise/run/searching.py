@@ -18,8 +18,10 @@ from torch import nn
 
 from plankwise.config import RunConfig, validate_config, without_none
 from plankwise.core.plan import late_sizes, spans_of
+from plankwise.efforts import THIN
+from plankwise.errors import PlanError
 from plankwise.families import chains_of
-from plankwise.models.plans import make_plan
+from plankwise.models.plans import make_plan, try_plan
 from plankwise.models.saving import save
 from plankwise.run.inputs import Run
 from plankwise.run.training import train
@@ -68,19 +70,19 @@ class Search:
 
     def find(self) -> Found:
         """Searches, trains the best settings on several seeds, and gives the best of them."""
-        spans, plans = self._find_spans()
-        start = str(self.run.folder / FOLDER / _name(spans) / "solved")
+        plan, plans = self._find_plan()
+        start = str(self.run.folder / FOLDER / _name(plan) / "solved")
         full = self._stage_steps()
         rounds = max(1, math.ceil(math.log(len(METHODS) * len(RATES), KEEP)))
         left = [(method, rate) for method in METHODS for rate in RATES]
         scores: dict[tuple[str, float], float] = {}
         for number in range(rounds + 1):
             steps = max(1, round(full / KEEP ** (rounds - number)))
-            scores = {one: self._try(spans, start, *one, steps, self.run.context.seed)[0] for one in left}
+            scores = {one: self._try(plan, start, *one, steps, self.run.context.seed)[0] for one in left}
             left = sorted(left, key=lambda one: -scores[one])[: max(1, len(left) // KEEP)]
         method, rate = left[0]
         first = self.run.context.seed
-        seeds = {seed: self._try(spans, start, method, rate, full, seed) for seed in range(first, first + SEEDS)}
+        seeds = {seed: self._try(plan, start, method, rate, full, seed) for seed in range(first, first + SEEDS)}
         seed = max(seeds, key=lambda one: seeds[one][0])
         why = (
             f"{method} at a learning rate of {rate:g} was the best of {len(METHODS) * len(RATES)} settings by successive halving, "
@@ -90,37 +92,55 @@ class Search:
         notes = {
             "plans": plans,
             "trials": [vars(trial) for trial in self.trials],
-            "chosen": {"spans": spans, "method": method, "learning_rate": rate, "seed": seed, "steps": full},
+            "chosen": {**_told(plan), "method": method, "learning_rate": rate, "seed": seed, "steps": full},
             "why": why,
         }
         return Found(seeds[seed][1], notes, self.seconds)
 
-    def _find_spans(self) -> tuple[list[list[int]] | None, list[dict]]:
-        """The spans whose solved successors are nearest to the predecessor, of the plan's own and uneven ones."""
-        plans = []
-        for spans in self._candidates():
-            config = self._config(spans, method={"name": "solve"}, init="solved")
-            outcome = self._train(config, _name(spans), self.run.context.seed)
-            save(outcome.successor, self.run.folder / FOLDER / _name(spans) / "solved", self.run.tokenizer)
-            plans.append({"spans": spans, "effect": outcome.notes["solving"]["effect"]})
-            self._say(f"plan {_name(spans)}: end effect {plans[-1]['effect']:.4f}")
-        return min(plans, key=lambda one: one["effect"])["spans"], plans
+    def _find_plan(self) -> tuple[dict[str, Any], list[dict]]:
+        """What changes the plan into the one whose solved successors are nearest to the predecessor, and all that were compared."""
+        effects: list[float] = []
+        candidates = self._candidates()
+        for plan in candidates:
+            config = self._config(plan, method={"name": "solve"}, init="solved")
+            outcome = self._train(config, _name(plan), self.run.context.seed)
+            save(outcome.successor, self.run.folder / FOLDER / _name(plan) / "solved", self.run.tokenizer)
+            effects.append(outcome.notes["solving"]["effect"])
+            self._say(f"plan {_name(plan)}: end effect {effects[-1]:.4f}")
+        told = [{**_told(plan), "effect": effect} for plan, effect in zip(candidates, effects, strict=True)]
+        return candidates[effects.index(min(effects))], told
 
-    def _candidates(self) -> list[list[list[int]] | None]:
-        """The plan as it is asked for; if it is spans of one chain by number, also even ones, late ones, and late ones reversed."""
+    def _candidates(self) -> list[dict[str, Any]]:
+        """Changes of the plan to compare: none; if it is spans of one chain by number, also even ones, late ones, and late ones
+        reversed; if nothing is said of it, also thin layers."""
         options = self.run.config.plan
         model = self.load()
         if options.slots or options.spans or len(chains := chains_of(model, options.chains)) != 1:
-            return [None]
+            return [{}]
         own = [len(slot.span) for slot in make_plan(model, options).slots]
         late = late_sizes(chains[0].length, len(own))
         even = [chains[0].length // len(own)] * len(own)
         others = {tuple(sizes) for sizes in (even, late, late[::-1]) if sizes != own and sum(sizes) == sum(own)}
-        return [None, *(spans_of(list(sizes)) for sizes in sorted(others))]
+        cuts = [{"spans": spans_of(list(sizes)), "successors": None, "cut": "even"} for sizes in sorted(others)]
+        return [{}, *cuts, *self._thin(model)]
 
-    def _try(self, spans: Any, start: str, method: str, rate: float, steps: int, seed: int) -> tuple[float, Outcome]:
-        config = self._config(spans, method=METHODS[method], init=start, rate=rate, steps=steps)
-        outcome = self._train(config, f"{_name(spans)}-{method}-{rate:g}-{steps}".replace(" ", "-"), seed)
+    def _thin(self, model: nn.Module) -> list[dict[str, Any]]:
+        """Thin layers, unless the plan asks for something else or this family's cannot be thinned."""
+        options = self.run.config.plan
+        if options.successors is not None or options.part != "layers":
+            return []
+        try:
+            try_plan(model, make_plan(model, options.model_copy(update=THIN)), init="lower", seed=0)
+        except PlanError as error:
+            self._say(f"thin layers are not compared: {error}")
+            return []
+        return [dict(THIN)]
+
+    def _try(
+        self, plan: dict[str, Any], start: str, method: str, rate: float, steps: int, seed: int
+    ) -> tuple[float, Outcome]:
+        config = self._config(plan, method=METHODS[method], init=start, rate=rate, steps=steps)
+        outcome = self._train(config, f"{_name(plan)}-{method}-{rate:g}-{steps}".replace(" ", "-"), seed)
         trial = Trial(method, rate, steps, seed, outcome.stage.best_score)
         if trial not in self.trials:  # the last round's is the first seed's
             self.trials.append(trial)
@@ -136,14 +156,12 @@ class Search:
         return outcome
 
     def _config(
-        self, spans: Any, *, method: dict, init: str, rate: float | None = None, steps: int | None = None
+        self, plan: dict[str, Any], *, method: dict, init: str, rate: float | None = None, steps: int | None = None
     ) -> RunConfig:
         data = self.run.config.model_dump(mode="json")
         data["run"].update(effort=None, within=None)
         data["method"] = method
-        data["plan"].update(
-            {"init": init} | ({} if spans is None else {"spans": spans, "successors": None, "cut": "even"})
-        )
+        data["plan"].update({"init": init, **plan})
         if steps is None or steps < 2:  # none to share with training for int8
             data["training"]["quantising"]["share"] = 0.0
         if rate is not None:
@@ -157,5 +175,10 @@ class Search:
         self.run.context.console.print(f"search: {line}", soft_wrap=True)
 
 
-def _name(spans: list[list[int]] | None) -> str:
-    return "own" if spans is None else "-".join(str(len(span)) for span in spans)
+def _name(plan: dict[str, Any]) -> str:
+    return plan.get("part") or "-".join(str(len(span)) for span in plan.get("spans", ())) or "own"
+
+
+def _told(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan as the record has it."""
+    return {"spans": plan.get("spans"), **({"part": plan["part"]} if "part" in plan else {})}
