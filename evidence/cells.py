@@ -353,6 +353,7 @@ def main() -> None:
     for name in ("predecessors", "glue", "germeval"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--part", action="append", choices=PARTS, default=[])
+    parser.add_argument("--task", action="append", default=[], help="of the parts' rows, only those of this task")
     parser.add_argument("--plans", type=Path, help="plans to compute, too")
     parser.add_argument("--method", action="append", default=[], help="that trains each plan")
     parser.add_argument("--steps", type=int, default=120, help="of each plan's training")
@@ -361,7 +362,7 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     cells = Cells(arguments)
-    rows = [row for part in arguments.part for row in PARTS[part]()]
+    rows = [row for part in arguments.part for row in PARTS[part]() if not arguments.task or row.task in arguments.task]
     if arguments.plans:
         rows += planned(arguments.plans, arguments.method, arguments.steps)
     for row in rows:
