@@ -16,6 +16,9 @@ from typing import NamedTuple
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent / "task_kinds"))
+import example_translation
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(
@@ -24,7 +27,7 @@ FENCE = re.compile(
 )
 RUN = ("python", "toml", "sh")
 ROWS = 60
-MOST_NOT_RUN = 6  # blocks in all pages together
+MOST_NOT_RUN = 8  # blocks in all pages together
 # Added to every recipe where it says nothing else, so that it takes a second.
 QUICK = {
     "predecessor": {"training": {"max_steps": 20, "learning_rate": 3e-3, "batch_size": 8}},
@@ -34,6 +37,7 @@ QUICK = {
 LESS = {
     "compare": ("--seeds", "1"),
     "analyse": ("--predictions", "1", "--only", "errors,inside"),
+    "sweep": ("--trials", "1"),
     "frontier": ("--depths", "1", "--formats", "onnx", "--no-thin", "--predictions", "1"),
     "plan --target": ("--target", "1.01", "--parts", "layers", "--spans", "2", "--plans", "1", "--random", "0"),
 }  # by words of a command
@@ -87,6 +91,15 @@ def save_encoder(tiny, folder: Path, **sizes: int) -> None:
     BertModel.from_pretrained(folder).save_pretrained(folder)
 
 
+def save_decoder(tiny, folder: Path) -> None:
+    """An untrained decoder with a tokenizer."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    tiny.save_tokenizer(folder)
+    sizes = {"n_embd": 16, "n_layer": 4, "n_head": 2, "n_positions": 64}
+    GPT2LMHeadModel(GPT2Config(vocab_size=64, bos_token_id=0, eos_token_id=0, **sizes)).save_pretrained(folder)
+
+
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory, tiny) -> Path:
     """A folder with what the pages expect a reader to have: models, tables, and one finished run."""
@@ -117,6 +130,12 @@ def furnished(tmp_path_factory, tiny) -> Path:
         texts = ["".join(f"{word}\t{tag}\n" for word, tag in text) for text in tagged]
         (folder / f"{name}.conll").write_text("\n".join(texts), "utf-8")
     (folder / "corpus.txt").write_text("\n".join(text for text, _ in rows), "utf-8")
+    save_decoder(tiny, folder / "my-decoder")
+    example_translation.model(folder / "my-translator")
+    made = example_translation.pairs(64)
+    for name, own in {"train": made[:48], "dev": made[48:]}.items():
+        for language, side in (("en", 0), ("de", 1)):
+            (folder / f"{name}.{language}").write_text("".join(f"{pair[side]}\n" for pair in own), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         write_recipe(folder / "recipe.toml", RECIPE)

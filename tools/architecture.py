@@ -42,7 +42,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("run",),
     ("comparison",),
     ("frontier",),
-    ("search",),
+    ("search", "sweep"),
     ("studies",),
     ("api",),
     ("cli",),

@@ -1,13 +1,15 @@
 """The context of a run: device, rank, world size, console, folder, seed. Made once, passed whole.
 
 One process and sixty-four differ in nothing else. Under `torchrun` or `accelerate launch` every rank runs the same program; what
-must happen once (writing, measuring, deciding) goes through `on_main`, which runs it on rank 0 and tells the others.
+must happen once (writing, measuring, deciding) goes through `on_main`, which runs it on rank 0 and tells the others. When a rank
+ends before its time, the others find its connections closed, and end with a sentence.
 """
 
 import atexit
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +20,9 @@ from rich.console import Console
 from plankwise.errors import PlankwiseError, RunError
 
 Result = TypeVar("Result")
+Watch = Callable[
+    [str, int, int, dict[str, float]], None
+]  # a stage's name, its step, of how many, the evaluation's metrics
 WAIT = timedelta(hours=12)  # that ranks wait for rank 0, which may be measuring
 
 
@@ -29,6 +34,7 @@ class Context:
     device: Any = None  # a torch.device; the CPU if not given
     rank: int = 0
     world_size: int = 1
+    watch: Watch | None = None  # hears of every evaluation of the task's score while training goes on
 
     def __post_init__(self) -> None:
         if self.device is None:
@@ -63,7 +69,8 @@ class Context:
                 failure = error
                 ours = isinstance(error, PlankwiseError)
                 told = [("raised", type(error) if ours else None, str(error))]
-        distributed.broadcast_object_list(told, src=0)
+        with self.explaining_lost_ranks():
+            distributed.broadcast_object_list(told, src=0)
         if failure is not None:
             raise failure
         if told[0][0] == "done":
@@ -83,8 +90,34 @@ class Context:
         from torch import distributed
 
         values = torch.tensor(numbers, dtype=torch.float64, device=self.device)
-        distributed.all_reduce(values)
+        with self.explaining_lost_ranks():
+            distributed.all_reduce(values)
         return values.tolist()
+
+    @contextmanager
+    def explaining_lost_ranks(self) -> Iterator[None]:
+        """Inside, what torch says when another rank has ended is said in a sentence.
+
+        Raises:
+            RunError: another rank has ended, or has not answered in time.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            if self.world_size == 1 or not _tells_of_a_lost_rank(error):
+                raise
+            raise RunError(
+                f"one of the other {self.world_size - 1} ranks has ended, or can no longer be reached: what it said, if it could "
+                "say anything, and torchrun's own report name it (a signal 9 is often memory that ran out); the same command goes "
+                "on from the last checkpoint"
+            ) from error
+
+
+def _tells_of_a_lost_rank(error: RuntimeError) -> bool:
+    """Whether torch raised this because a rank could not be reached; gloo has no class of its own for that."""
+    from torch import distributed
+
+    return isinstance(error, distributed.DistError) or any(name in str(error) for name in ("gloo/", "TCPStore"))
 
 
 def rebuild_error(kind: type[PlankwiseError], message: str) -> PlankwiseError:

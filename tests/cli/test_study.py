@@ -6,6 +6,7 @@ from plankwise.kinds import list_kinds, summary
 
 BAD_VALUES = {
     "depth": "--values has the depth 'x'",
+    "grid": "--values has 'x'; write an axis, = and a value, like start=0.1",
     "impact": "--values has the slot 'x'",
     "init": "--values has 'x'; there is no such init",
     "rate": "--values has the replacing rate 'x'",

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from plankwise.kinds import list_kinds, load_kind
-from plankwise.studies import Published
+from plankwise.studies import Axis, Published
 from plankwise.studies._report import show_tables, write_tables
 
 PUBLISHED = Published("Xu et al. 2020, Table 0", "in percent", ("RTE",), {"good": (88.5,), "bad": (None,)}, places=2)
@@ -20,7 +20,7 @@ def test_failed_cells_are_shown_as_failed_with_the_reason(measured, request_for,
 
 def test_the_files_hold_the_same_with_text_from_data_shown_literally(measured, request_for):
     request = request_for("init")
-    write_tables(request, [measured], PUBLISHED)
+    write_tables(request, [measured], PUBLISHED, Axis("x"))
     text = (request.folder / "table.md").read_text("utf-8")
     assert "| bad | failed |  |  |  | 0 of 2 |  |" in text
     assert "- failed: bad, seed 0: a \\| b" in text
@@ -32,7 +32,7 @@ def test_the_files_hold_the_same_with_text_from_data_shown_literally(measured, r
 
 def test_published_figures_stand_apart_with_the_places_of_their_source(measured, request_for):
     request = request_for("init")
-    write_tables(request, [measured], PUBLISHED)
+    write_tables(request, [measured], PUBLISHED, Axis("x"))
     own, _, published = (request.folder / "table.md").read_text("utf-8").partition("## published, not measured here: ")
     assert "88.5" not in own
     assert published.startswith("Xu et al. 2020, Table 0 (in percent)")

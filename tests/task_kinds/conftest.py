@@ -1,4 +1,7 @@
-"""Tiny examples of every kind of task: each has a file `example_KIND.py` somewhere under tests, with a `section(folder)`."""
+"""Tiny examples of every kind of task: each has a file `example_KIND.py` somewhere under tests, with a `section(folder)`.
+
+Kinds whose models are no encoders add a `model(folder)`, which saves one, with all of its weights.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -36,11 +39,12 @@ def opened(tmp_path_factory, tiny_model_folder):
 
     def make(name: str) -> SimpleNamespace:
         if name not in made:
-            folder = tmp_path_factory.mktemp(name)
+            folder, example = tmp_path_factory.mktemp(name), find_example(name)
+            model = example.model(folder / "model") if hasattr(example, "model") else tiny_model_folder
             config = validate_config(
                 {
-                    "task": find_example(name).section(folder),
-                    "predecessor": {"path": str(tiny_model_folder)},
+                    "task": example.section(folder),
+                    "predecessor": {"path": str(model)},
                     "training": {"max_length": 16, "batch_size": 4, "max_steps": 2},
                 }
             )
@@ -56,6 +60,7 @@ def opened(tmp_path_factory, tiny_model_folder):
                 loader=loader,
                 console=console,
                 folder=folder,
+                whole=hasattr(example, "model"),
                 loaded=task.load(loader, config.predecessor.path),
             )
         return made[name]

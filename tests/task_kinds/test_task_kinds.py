@@ -74,9 +74,8 @@ def test_a_model_is_loaded_by_the_kinds_auto_class_with_a_new_head_that_saves_an
     one = opened(name)
     outline = one.loader.outline(one.config.predecessor.path, one.kind.auto_class(one.config.task))
     assert type(encoder_of(one.loaded.model)) is type(outline)
-    assert bool(one.loaded.new) == (
-        one.task.imitation is None
-    )  # an encoder alone has no head; what imitates needs none
+    # An encoder alone has no head; what imitates needs none.
+    assert bool(one.loaded.new) == (one.task.imitation is None and not one.whole)
     one.loaded.model.save_pretrained(tmp_path)
     again = one.task.load(one.loader, str(tmp_path))
     assert not again.new
@@ -90,14 +89,16 @@ def test_a_model_is_loaded_by_the_kinds_auto_class_with_a_new_head_that_saves_an
 def test_the_loss_is_finite_and_trains_head_and_blocks(name, opened):
     one = opened(name)
     model = one.loaded.model
-    successor = try_plan(model, make_plan(model, one.config.plan), init="lower", seed=0).train()
+    plan = make_plan(model, one.config.plan)
+    successor = try_plan(model, plan, init="lower", seed=0).train()
     loss = loss_of(one, successor)
     assert loss.dim() == 0
     assert torch.isfinite(loss)
     loss.backward()
     parameters = dict(successor.named_parameters())
-    first = next(key for key in parameters if key.endswith("encoder.layer.0.output.dense.weight"))
-    assert parameters[first].grad.abs().sum() > 0
+    for chain in plan.chains:
+        first = [key for key in parameters if key.startswith(f"{chain}.0.") and parameters[key].dim() == 2]
+        assert all(parameters[key].grad.abs().sum() > 0 for key in first)
     assert all(parameters[key].grad is not None for key in one.loaded.new if key in parameters)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import Sampler
 from transformers import DataCollatorWithPadding
 
-from plankwise.data.encode import Encoded, TokenSequences
+from plankwise.data.encode import Encoded, TextPairs, TokenSequences
 from plankwise.data.masking import pad_sequences
 from plankwise.data.sequences import frame_of
 
@@ -64,6 +64,8 @@ def plain_collator(encoded: Encoded, tokenizer: Any) -> Callable[[list[dict]], A
     """Makes batches of texts as they are, padded; nothing is hidden."""
     if isinstance(encoded, TokenSequences):
         return partial(pad_sequences, tokenizer, frame_of(tokenizer))
+    if isinstance(encoded, TextPairs):
+        return partial(_pad_pairs, DataCollatorWithPadding(tokenizer), encoded.pad)
     return partial(_pad, DataCollatorWithPadding(tokenizer), encoded.zeros)
 
 
@@ -72,6 +74,18 @@ def _pad(collate: Callable[[list[dict]], Any], zeros: tuple[str, ...], examples:
     if zeros:
         examples = [{**example, **{name: [0] * len(example["input_ids"]) for name in zeros}} for example in examples]
     return collate(examples)
+
+
+def _pad_pairs(collate: Callable[[list[dict]], Any], pad: int, examples: list[dict]) -> Any:
+    """A padded batch of texts, and of what the decoder reads, with a mask for either."""
+    second = [torch.tensor(example["decoder_input_ids"]) for example in examples]
+    batch = collate(
+        [{name: value for name, value in example.items() if name != "decoder_input_ids"} for example in examples]
+    )
+    pad_rows = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+    batch["decoder_input_ids"] = pad_rows(second, padding_value=pad)
+    batch["decoder_attention_mask"] = pad_rows([torch.ones_like(ids) for ids in second])
+    return batch
 
 
 def examples_of(dataset: Any, rows: list[int]) -> list[dict]:

@@ -51,6 +51,13 @@ class TokenSequences(Encoded):
     """Sequences of tokens without the special ones, as `data.sequences` writes them; what makes batches adds those."""
 
 
+@dataclass(frozen=True)
+class TextPairs(Encoded):
+    """Texts to read with texts to write, whose `decoder_input_ids` are padded with a token of their own."""
+
+    pad: int = 0
+
+
 def encode(
     table: pa.Table, tokenizer: Any, max_length: int, progress: Callable[[int], None] = lambda rows: None
 ) -> Encoded:

@@ -60,6 +60,12 @@ class Batcher:
         batch[ROW] = torch.tensor([sequence[ROW] for sequence in sequences])
         return batch
 
+    def hide(self, ids: np.ndarray, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """A text's token ids, special ones among them, with some hidden; and the labels. For `mlm`."""
+        chance = np.random.default_rng([self.masking.seed, EVALUATION if self.epoch is None else self.epoch(), row])
+        hidden = self._choose(ids, np.ones(len(ids), dtype=bool), chance)
+        return self._hide(ids, hidden, chance), np.where(hidden, ids, IGNORED)
+
     def _make(self, sequence: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """Token ids, labels, token types, and whether the second part does not follow the first."""
         epoch = EVALUATION if self.epoch is None else self.epoch()

@@ -76,6 +76,13 @@ VECTORS = """\
     for text, row in zip(sys.argv[1:], outputs["sentence_embedding"]):
         print(json.dumps([round(float(value), 6) for value in row]), text, sep="\\t")
 """
+SPANS = """\
+    for (question, text), code, starts, ends in zip(pairs, codes, outputs["start_logits"], outputs["end_logits"]):
+        own = [place for place, part in enumerate(code.sequence_ids) if part == 1]
+        spans = [(starts[one] + ends[other], one, other) for one in own for other in own if one <= other < one + 30]
+        score, first, last = max(spans)
+        print(f"{text[code.offsets[first][0] : code.offsets[last][1]]}\\t{score:.3f}\\t{question}")
+"""
 STATES = """\
     for name, values in outputs.items():
         print(name, values.shape)
@@ -138,6 +145,9 @@ def make_script(traced: Traced, kind: Any) -> str:
     head = HEAD.format(
         needs=", ".join(packages[:-1]) + f" and {packages[-1]}", imports="\n".join(imports), script=script
     )
+    if _gives(traced) is SPANS:
+        pairs = "pairs = list(zip(sys.argv[1::2], sys.argv[2::2]))  # a question, then its text\n    "
+        head = head.replace("codes, outputs = predict(sys.argv[1:])", f"{pairs}codes, outputs = predict(pairs)")
     return head + _gives(traced).replace("NAME", _logits(traced))
 
 
@@ -195,6 +205,8 @@ def _gives(traced: Traced) -> str:
     logits, config = traced.results.get(_logits(traced)), traced.model.config
     if "sentence_embedding" in traced.results:
         return VECTORS
+    if "start_logits" in traced.results:
+        return SPANS
     if logits is None or logits.ndim not in (2, 3):
         return STATES
     if logits.ndim == 2:

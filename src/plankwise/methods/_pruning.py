@@ -17,9 +17,12 @@ from plankwise.methods.finetune import truncate
 from plankwise.options import Options as SectionOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import nn
 
     from plankwise.training.job import Job, Outcome
+    from plankwise.training.pruning import Mask, PruningCallback
 
 
 class PruningOptions(SectionOptions):
@@ -40,6 +43,11 @@ class PruningOptions(SectionOptions):
             )
         return self
 
+    @property
+    def changes(self) -> bool:
+        """Whether weights are pruned at all."""
+        return self.keep < 1
+
     def share_left(self, step: int, num_steps: int) -> float:
         """The share of weights that is left at a step: v = keep + (1 − keep) · (1 − (t − t_begin) / (t_full − t_begin))³."""
         begin, full = self.begin_at * num_steps, self.full_at * num_steps
@@ -47,8 +55,18 @@ class PruningOptions(SectionOptions):
         return self.keep + (1 - self.keep) * (1 - done) ** 3
 
 
-def prune(job: Job, options: PruningOptions, name: str, *, learnt: bool) -> Outcome:
+def prune(
+    job: Job,
+    options: PruningOptions,
+    name: str,
+    *,
+    learnt: bool = False,
+    kind: type[Mask] | None = None,
+    watch: Callable[[list[Any]], PruningCallback] | None = None,
+) -> Outcome:
     """Truncates the predecessor by the plan and trains all of it while weights become zeros; `learnt`: scores are trained.
+
+    `kind`: the masks' class, if it is another one; `watch`: what makes the callback of all masks.
 
     Raises:
         PlanError: the plan has slots inside blocks.
@@ -62,9 +80,9 @@ def prune(job: Job, options: PruningOptions, name: str, *, learnt: bool) -> Outc
     stage = start.stage(name)
     targets = stage.targets(job.predecessor, read_logits) if options.alpha else None
     student = truncate(start)
-    masks = install(_blocks(student, job), options.keep, learnt=learnt) if options.keep < 1 else []
+    masks = install(_blocks(student, job), options.keep, learnt=learnt, kind=kind) if options.changes else []
     loss = distilling(targets, options.alpha, options.T) if targets else None
-    callback = PruningCallback(masks, options.share_left)
+    callback = watch(masks) if watch else PruningCallback(masks, options.share_left)
     result = stage.run(
         student,
         [callback] if masks else [],

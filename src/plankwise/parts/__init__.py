@@ -100,6 +100,20 @@ def removable_heads(block: nn.Module, config: Any) -> tuple[Units, ...]:
     return heads_of(block)
 
 
+def channels_of(block: nn.Module) -> Units:
+    """The feed-forward channels of a block, which `keep_heads` takes out as it does heads.
+
+    Raises:
+        PlanError: they are not found, with the reason as its message.
+    """
+    from plankwise.parts._units import find_units
+
+    found = find_units(block)
+    if found.ffn is None:
+        raise PlanError(found.no_ffn)
+    return found.ffn
+
+
 def keep_heads(block: nn.Module, units: Units, kept: torch.Tensor) -> None:
     """Takes all heads but the kept ones, given by their numbers, out of a block: its matrices are smaller then."""
     from plankwise.parts._units import keep_units

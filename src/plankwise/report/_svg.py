@@ -234,7 +234,7 @@ def _heat_fields(chart: HeatMap, left: float, wide: float, tall: float) -> list[
             if not is_number(value):
                 continue
             x, y = left + wide * place, TOP + tall * index
-            strength = min(1.0, max(0.0, value / (high or 1.0)))
+            strength = min(1.0, max(0.0, (value - chart.low) / ((high - chart.low) or 1.0)))
             text = texts[index][place]
             tag = (
                 f'rect class="mark heat" data-columns="{len(chart.columns)}" x="{x:.1f}" y="{y:.1f}" '

@@ -25,7 +25,9 @@ from plankwise.report.verdict import score_name, show_score, verdict
 FILE = "README.md"
 # What the hub calls a pipeline, where that is not the tag in words.
 PIPELINES = {"fill-mask": "Masked language modelling"}
+QUESTIONS = "question-answering"  # which transformers has no pipeline for any more
 SIMILARITY = "sentence-similarity"
+TRANSLATION = "translation"  # transformers has no pipeline for it
 LIBRARIES = {SIMILARITY: "sentence-transformers"}  # that load a model, where it is not transformers
 # Names of metrics as the hub knows them; any other is written as it is.
 METRICS = {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
@@ -169,6 +171,19 @@ def _loading(record: dict) -> str:
         return (
             f"```python\n{first}from sentence_transformers import SentenceTransformer\n\n"
             'model = SentenceTransformer("path/to/this/folder")\nvectors = model.encode(["a text", "another one"])\n```'
+        )
+    if Shown.of(record).pipeline == QUESTIONS:
+        return (
+            f"```python\n{first}from transformers import AutoModelForQuestionAnswering, AutoTokenizer\n\n"
+            'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n'
+            'model = AutoModelForQuestionAnswering.from_pretrained("path/to/this/folder")\n```'
+        )
+    if Shown.of(record).pipeline == TRANSLATION:
+        return (
+            f"```python\n{first}from transformers import AutoModelForSeq2SeqLM, AutoTokenizer\n\n"
+            'model = AutoModelForSeq2SeqLM.from_pretrained("path/to/this/folder")\n'
+            'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n'
+            'written = model.generate(**tokenizer(["a text"], return_tensors="pt"))\n```'
         )
     return (
         f"```python\n{first}from transformers import pipeline\n\n"

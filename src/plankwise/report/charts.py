@@ -117,6 +117,7 @@ class HeatMap:
     scale: str  # what the colour means
     show: Callable[[float], str] = brief
     high: float | None = None  # the value of the strongest colour; None: the highest
+    low: float = 0.0  # of the weakest
     texts: Sequence[Sequence[str]] | None = None
     numbers: bool = True
     note: str = ""

@@ -12,10 +12,12 @@ from plankwise.report._html import Column, TableCell, judged, paragraph, section
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, BarChart, Bars
 from plankwise.report.frontier import frontier_verdict, show_frontier
+from plankwise.report.heat_maps import draw_heat_maps
 from plankwise.report.ranking import ALPHA, lead_by_seeds, lead_by_test, listed
 from plankwise.report.remarks import MARK
 from plankwise.report.search import search_verdict, show_search
 from plankwise.report.speed import speedup_cell, speedup_of_row
+from plankwise.report.sweep import show_sweep, sweep_verdict
 from plankwise.report.text import count, fixed, is_number, number, share, signed, times
 
 PREDECESSOR = "predecessor"
@@ -48,11 +50,13 @@ def read_results(file: Path) -> dict:
 
 
 def show_results(data: dict) -> str:
-    """The table of a comparison, of a study, of a frontier, of a search for a plan, or of the four settings of a domain."""
+    """The table of a comparison, a study, a frontier, a search for a plan, a sweep, or of the four settings of a domain."""
     if "frontier" in data:
         return show_frontier(data)
     if "search" in data:
         return show_search(data)
+    if "sweep" in data:
+        return show_sweep(data)
     if "study" in data:
         return _study(data)
     return _settings(data) if "rows" in data else _methods(data)
@@ -64,6 +68,8 @@ def result_verdicts(data: dict) -> list[str]:
         return [frontier_verdict(data)]
     if "search" in data:
         return [search_verdict(data)]
+    if "sweep" in data:
+        return [sweep_verdict(data)]
     if "study" in data:
         return [_study_verdict(task) for task in data["tasks"]]
     if "rows" in data:
@@ -215,10 +221,16 @@ def _study_task(data: dict, task: dict, *, alone: bool) -> str:
         _study_verdict(task),
         f"Study {data['study']}: {task['task']}",
         table(caption, columns, _marked(rows, arms), key="study"),
+        *_heat_maps(data, task),
         _medians(task["metric"], "arm", before + arms),
         *(paragraph(note, "note") for note in task.get("notes") or []),
         alone=alone,
     )
+
+
+def _heat_maps(data: dict, task: dict) -> list[str]:
+    axis = data.get("axis") or {}  # tables of earlier versions have none
+    return [show_all({"": draw_heat_maps(task, axis, "")})] if axis.get("rows") else []
 
 
 def _arms(task: dict) -> list[_Ranked]:

@@ -146,7 +146,9 @@ def _draw_bars(panel: "Axes", chart: BarChart) -> None:
 
 
 def _draw_heat_map(panel: "Axes", chart: HeatMap) -> None:
-    image = panel.imshow(chart.values, cmap="Blues", vmin=0, vmax=chart.high, aspect="auto", interpolation="nearest")
+    image = panel.imshow(
+        chart.values, cmap="Blues", vmin=chart.low, vmax=chart.high, aspect="auto", interpolation="nearest"
+    )
     every_nth = math.ceil(len(chart.columns) / MOST_COLUMNS)
     shown = range(0, len(chart.columns), every_nth)
     turn: Any = {"rotation": 40, "ha": "right"} if max(map(len, chart.columns)) > 4 else {}

@@ -4,14 +4,14 @@ config → inputs (task, predecessor, plan) → folder → estimate → predeces
 """
 
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from plankwise.config import RunConfig
-from plankwise.context import Context, open_context
+from plankwise.context import Context, Watch, open_context
 from plankwise.efforts import HOURS
 from plankwise.errors import ConfigError
 from plankwise.record import describe_machine, read_run_record, write_record
@@ -38,13 +38,15 @@ from plankwise.training.interruption import interruptible
 from plankwise.training.stage import StageResult
 
 
-def compress(config: RunConfig, console: Console) -> dict:
+def compress(config: RunConfig, console: Console, watch: Watch | None = None) -> dict:
     """Does what the config asks, from raw data to a record; goes on where an earlier call was stopped.
+
+    `watch` hears of every evaluation; what it raises ends the run there.
 
     Raises:
         PlankwiseError: anything that the user can fix. Bad input is found before anything is written.
     """
-    context = open_context(console, Path(config.run.folder), config.run.seed)
+    context = replace(open_context(console, Path(config.run.folder), config.run.seed), watch=watch)
     with interruptible(), FolderLock(context.folder, console) as lock:
         found = find_record(config, context, lock)
         return _compress(config, context, lock) if found is None else found

@@ -90,4 +90,6 @@ def _logits_of_tokens(task: Task, *predictors: Predictor) -> tuple[int, list[tup
 
 
 def _logits(outputs: Any) -> torch.Tensor:
+    if "start_logits" in outputs:  # of spans in a text
+        return torch.stack([outputs["start_logits"], outputs["end_logits"]], -1).cpu()
     return outputs["prediction_logits" if "prediction_logits" in outputs else "logits"].cpu()

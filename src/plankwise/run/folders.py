@@ -26,6 +26,10 @@ GIVEN = "given"  # examples and models that were given in memory; written before
 AFTERWARDS = "analysis"  # the section that changes nothing of what a run trains
 
 
+class FolderTakenError(RunError):
+    """Another process writes to the folder."""
+
+
 class FolderLock:
     """Keeps other processes from writing to a folder until this one ends, however it ends; who holds it writes the log."""
 
@@ -39,7 +43,7 @@ class FolderLock:
         """Takes the lock, unless it is held already; makes the folder if it is not there.
 
         Raises:
-            RunError: another process holds it; says which.
+            FolderTakenError: another process holds it; says which.
         """
         if self._file is not None:
             return
@@ -56,7 +60,7 @@ class FolderLock:
                 file.seek(0)
                 holder = file.read().strip() or "another process"
                 file.close()
-                raise RunError(
+                raise FolderTakenError(
                     f"{self.folder} is being written by {holder}; wait until it has ended, stop it, or choose another run.folder"
                 )
             if path.exists() and os.fstat(file.fileno()).st_ino == path.stat().st_ino:

@@ -71,6 +71,11 @@ def find_answer(output: Any) -> tuple[torch.Tensor, bool]:
     logits = output.get("logits") if hasattr(output, "get") else None
     if isinstance(logits, torch.Tensor):
         return logits, logits.shape[-1] > 1
+    starts, ends = (output.get(f"{side}_logits") if hasattr(output, "get") else None for side in ("start", "end"))
+    if isinstance(starts, torch.Tensor) and isinstance(
+        ends, torch.Tensor
+    ):  # of each token, whether a span begins or ends there
+        return torch.stack([starts, ends], -1), False
     vectors = output.get("sentence_embedding") if hasattr(output, "get") else None
     if isinstance(vectors, torch.Tensor):  # of unit vectors, the squared distance is 2 (1 − cosine)
         return functional.normalize(vectors, dim=-1), False

@@ -35,6 +35,7 @@ class Published:
 class Axis:
     name: str
     numeric: bool = False  # places on it are numbers, and a line joins them
+    rows: str = ""  # what arms' rows are: they are shown as heat maps, one a series
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Arm:
     at: str
     series: str = ""
     overrides: tuple[str, ...] = ()
+    row: str = ""  # of a heat map, where the axis has rows
 
 
 @dataclass(frozen=True)

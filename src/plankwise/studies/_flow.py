@@ -34,7 +34,7 @@ def run(study: Any, request: StudyRequest) -> list[Measured]:
         results = study.measure(trials, request)
 
     def write() -> None:
-        write_tables(request, results, study.PUBLISHED)
+        write_tables(request, results, study.PUBLISHED, study.AXIS)
         if plots:
             write_plots(results, study.AXIS, request.name, request.folder)
 

@@ -1,10 +1,13 @@
-"""A study as a picture: a dot per seed, the median as a line, the baseline dotted."""
+"""A study as a picture: a dot per seed, the median as a line, the baseline dotted; or medians as heat maps."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from plankwise.report import charts
+from plankwise.report.heat_maps import draw_heat_maps
 from plankwise.report.plots import require_matplotlib, write_plot
 from plankwise.studies import Axis, Measured, find_series
+from plankwise.studies._report import to_json
 
 
 def check_plots() -> None:
@@ -20,7 +23,13 @@ def write_plots(results: list[Measured], axis: Axis, study: str, folder: Path) -
     """Writes plot.svg and plot.png, one panel a task, one above the other."""
     names = dict.fromkeys(name for measured in results for name in find_series(measured))
     tones = {name: charts.TONES[index % len(charts.TONES)] for index, name in enumerate(names)}
-    panels = [_chart(f"study {study}: {measured.task}", measured, axis, tones) for measured in results]
+    panels: list[charts.Chart] = []
+    for measured in results:
+        title = f"study {study}: {measured.task}"
+        if axis.rows:
+            panels += draw_heat_maps(to_json(measured), asdict(axis), title)
+        else:
+            panels.append(_chart(title, measured, axis, tones))
     write_plot(panels, folder, "plot", titled=True)
 
 

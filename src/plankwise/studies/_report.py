@@ -11,19 +11,20 @@ from rich.table import Table
 from plankwise.files import write_text
 from plankwise.report.remarks import ADVICE, has_learnt_in_most, seeds_remark
 from plankwise.report.text import as_markdown
-from plankwise.studies import Arm, Measured, Published, StudyRequest
+from plankwise.studies import Arm, Axis, Measured, Published, StudyRequest
 
 WIDTH = 100
 COLUMNS = ("score", "lowest", "highest", "difference", "seeds", "idle steps")
 
 
-def write_tables(request: StudyRequest, results: list[Measured], published: Published) -> None:
+def write_tables(request: StudyRequest, results: list[Measured], published: Published, axis: Axis) -> None:
     """Writes table.md and table.json."""
     texts = [f"# Study: {request.name}", *map(_markdown, results), _markdown_published(published)]
     write_text(request.folder / "table.md", "\n\n".join(texts) + "\n")
     data = {
         "study": request.name,
         "seeds": request.seeds,
+        "axis": asdict(axis),
         "tasks": [to_json(measured) for measured in results],
         "published": asdict(published),
     }
@@ -144,7 +145,7 @@ def _constant_remarks(measured: Measured) -> list[str]:
 
 
 def _name(arm: Arm) -> str:
-    return f"{arm.series}, {arm.at}" if arm.series else arm.at
+    return ", ".join(filter(None, (arm.series, arm.row, arm.at)))
 
 
 def _published_rows(published: Published) -> list[tuple[str, ...]]:
@@ -160,6 +161,7 @@ def _arm_to_json(measured: Measured, arm: Arm) -> dict[str, Any]:
     return {
         "name": _name(arm),
         "series": arm.series,
+        "row": arm.row,
         "at": arm.at,
         "overrides": list(arm.overrides),
         "median": middle,

@@ -1,4 +1,4 @@
-"""Kinds of task, one file each: labels, text, embedding, tokens. A kind owns everything that depends on what its models give.
+"""Kinds of task, one file each. A kind owns all that depends on what its models give: labels, tags, answers, vectors, texts.
 
 A task's source says in `KIND` which kind it is for; `task_kinds/labels.py` is KIND = "labels". A file offers:
 

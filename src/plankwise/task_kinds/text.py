@@ -2,12 +2,13 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import Progress
@@ -30,7 +31,7 @@ from plankwise.models.language import CLASSES, load_language_model
 from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
-from plankwise.task_kinds import Examined, HeadAlone, Task
+from plankwise.task_kinds import Answers, Examined, HeadAlone, Task
 from plankwise.task_kinds._unlabelled import find_texts, refuse_labels
 
 FOLDER = Path("checkpoints") / "blocks"  # goes with the checkpoints when the run is finished
@@ -75,7 +76,18 @@ class Text(Task):
 
     def examine(self, predictor: Predictor) -> Examined:
         losses = self._losses(predictor)
-        return Examined(losses.metrics(), beyond_unigrams(losses, self._unigrams))
+        kept = {"dev": np.stack([losses.losses, losses.tokens], 1)}
+        return Examined(losses.metrics(), beyond_unigrams(losses, self._unigrams), kept)
+
+    def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
+        """As for any task; a sequence's outputs are its loss, summed over the tokens that are predicted, and how many they are."""
+        chosen = masks["dev"].astype(np.float64)
+        found = np.zeros(len(chosen))
+        for ours, theirs in zip(first, second, strict=True):
+            (a, tokens), b = ours["dev"].T, theirs["dev"][:, 0]
+            moved = chosen @ (b - a)
+            found += np.exp(-(a.sum() + moved) / tokens.sum()) - np.exp(-(b.sum() - moved) / tokens.sum())
+        return found / len(first)
 
     def _losses(self, predictor: Predictor) -> SequenceLosses:
         return measure_perplexity(predictor, self._held_out_batches(), self.options.objective)
@@ -105,6 +117,11 @@ class Text(Task):
 
     def check_config(self, config: RunConfig) -> None:
         method: Any = config.method
+        if method.name == "exits":
+            raise ConfigError(
+                "method.name is 'exits', which is for classes of whole texts, but the task is on text without labels; choose "
+                "another method"
+            )
         reads_logits = getattr(load_kind("methods", method.name, key="method.name"), "reads_logits", None)
         if reads_logits is not None and reads_logits(method):
             raise ConfigError(

@@ -12,6 +12,7 @@ from torch import nn
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
+from plankwise.context import Watch
 from plankwise.files import whole_file
 from plankwise.training.checkpoint import load_trained, to_train_anew, trained_tensors
 from plankwise.training.weights import read_weights, save_weights
@@ -108,6 +109,17 @@ class Show:
     def __call__(self, metrics: dict[str, float]) -> str:
         name = f"{self.name} " if self.name else ""
         return f"{name}{metrics[f'eval_{self.key}']:.{self.digits}f}"
+
+
+class Watched(TrainerCallback):
+    """Tells whoever watches the run of each evaluation; what that raises ends the run, whose best weights are kept by then."""
+
+    def __init__(self, name: str, watch: Watch) -> None:
+        self.name = name
+        self.watch = watch
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.watch(self.name, state.global_step, state.max_steps, kwargs["metrics"])
 
 
 class ProgressShower(TrainerCallback):

@@ -14,8 +14,9 @@ from torch.nn import functional
 
 from plankwise.data.masking import IGNORED
 from plankwise.task_kinds import Loss
-from plankwise.training.targets import Targets
+from plankwise.training.targets import Targets, logits_of
 
+HIDDEN = -1e4  # a logit that leaves nothing to a token, and is still a number
 Reduction = Literal["batchmean", "mean"]
 
 
@@ -107,16 +108,20 @@ def task_loss(loss: Loss | None) -> Loss:
 def distilling(targets: Targets, alpha: float, T: float, reduction: Reduction = "batchmean") -> Loss:  # noqa: N803
     """(1 − alpha) · the task's loss + alpha · the distance from the predecessor's logits.
 
-    Of logits for each token (B, T, C), those of the tokens that have a label are compared.
+    Of logits for each token (B, T, C), those of the tokens that have a label are compared; of spans (B, 2, T), which token is the
+    first and which the last, among those that are not padding.
     """
 
     def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
         output: Any = model(**inputs)
-        if output.get("logits") is None:
+        logits = logits_of(output)
+        if logits is None:
             return output["loss"]  # a step that trains nothing
-        logits = output["logits"]
         target = targets.take("logits", rows, like=logits)
-        if logits.dim() > 2:
+        if "start_positions" in inputs:
+            padding = inputs["attention_mask"][:, None] == 0
+            logits, target = (one.masked_fill(padding, HIDDEN).flatten(0, 1) for one in (logits, target))
+        elif logits.dim() > 2:
             labelled = inputs["labels"] != IGNORED
             logits, target = logits[labelled], target[labelled]
         return (1 - alpha) * output["loss"] + alpha * kd_loss(logits, target, T, reduction)

@@ -75,12 +75,59 @@ class PruningCallback(TrainerCallback):
             mask.known.clear()
 
 
-def install(modules: Iterable[nn.Module], final: float, *, learnt: bool) -> list[Mask]:
+class Proximal(Mask):
+    """A mask that remembers how large weights were when they were last weighted: the larger, the less they are pulled to zero."""
+
+    reference: torch.Tensor
+
+    def __init__(self, linear: nn.Module, final: float, *, learnt: bool) -> None:
+        super().__init__(linear, final, learnt=learnt)
+        weight: Any = linear.weight
+        self.register_buffer("reference", weight.detach().abs().clone())  # in checkpoints, as buffers are
+
+    @property
+    def original(self) -> torch.Tensor:
+        """The weight before the mask."""
+        found: Any = self.linear[0].parametrizations
+        return found.weight.original
+
+    def pull(self, amount: float, eps: float) -> None:
+        """w ← sign(w) · max(|w| − amount / (reference + eps), 0)."""
+        with torch.no_grad():
+            weight = self.original
+            left = (weight.abs() - amount / (self.reference + eps)).clamp_min(0)
+            weight.copy_(weight.sign() * left)
+
+    def weigh_anew(self) -> None:
+        self.reference.copy_(self.original.detach().abs())
+
+
+class ProximalCallback(PruningCallback):
+    """After each optimiser step a proximal step at that step's learning rate, from a share of the steps on."""
+
+    masks: list[Proximal]  # type: ignore[assignment]
+
+    def __init__(self, masks: Iterable[Proximal], options: Any) -> None:
+        super().__init__(masks, options.share_left)
+        self.options = options
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        options, step, steps = self.options, state.global_step, state.max_steps
+        if step < options.begin_at * steps:
+            return
+        rate = kwargs["optimizer"].param_groups[0]["lr"]
+        for mask in self.masks:
+            if options.weighs_anew(step, steps):
+                mask.weigh_anew()
+            mask.pull(rate * options.strength, options.eps)
+
+
+def install(modules: Iterable[nn.Module], final: float, *, learnt: bool, kind: type[Mask] | None = None) -> list[Mask]:
     """Puts a mask before the weight of every linear map inside the modules; `final`: the share that is left in the end."""
     maps = {id(one): one for module in modules for one in module.modules() if isinstance(one, nn.Linear | Conv1D)}
     masks = []
     for linear in maps.values():
-        mask = Mask(linear, final, learnt=learnt).train(linear.training)
+        mask = (kind or Mask)(linear, final, learnt=learnt).train(linear.training)
         parametrize.register_parametrization(linear, "weight", mask)
         masks.append(mask)
     return masks

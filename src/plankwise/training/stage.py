@@ -22,7 +22,7 @@ from plankwise.files import read_as, read_json, write_text
 from plankwise.models.quiet import quiet
 from plankwise.task_kinds import Collate, Loss, Read, Weigh
 from plankwise.training.batches import StepBatches
-from plankwise.training.callbacks import BEST, BestKeeper, ProgressShower, Show
+from plankwise.training.callbacks import BEST, BestKeeper, ProgressShower, Show, Watched
 from plankwise.training.checkpoint import find_whole, load_trained, prune_checkpoints, to_train_anew
 from plankwise.training.dropout import fast_dropout
 from plankwise.training.first_token import first_token_only
@@ -80,6 +80,7 @@ class Stage:
     collate: Collate | None = None  # how batches are made, if not by padding alone
     show: Show = field(default_factory=Show)  # how a score is told
     weigh: Weigh | None = None  # how much a batch counts in the mean over a step, if not by its examples
+    watched: bool = True  # whether its score is the task's, which whoever watches the run hears of
 
     def with_steps(self, steps: int, **options: Any) -> "Stage":
         """The same for so many steps, with other options."""
@@ -88,7 +89,14 @@ class Stage:
     def on_texts(self, score: Score) -> "Stage":
         """The same on its texts alone: no label is read, nothing is hidden, and `score` says how good a model is."""
         return replace(
-            self, train=without_labels(self.train), score=score, collate=None, loss=None, weigh=None, show=Show()
+            self,
+            train=without_labels(self.train),
+            score=score,
+            collate=None,
+            loss=None,
+            weigh=None,
+            show=Show(),
+            watched=False,
         )
 
     def run(
@@ -116,6 +124,7 @@ class Stage:
         if self._result_file.exists():
             result = read_as(self._result_file, StageResult, to_train_anew(self._result_file))
             load_trained(model, trained, self.folder / BEST)
+            self._tell_again(result)
             return result
         set_seed(self.context.seed)
         batches = self.batches()
@@ -135,7 +144,7 @@ class Stage:
             args=self.arguments(),
             train_dataset=self.train.dataset,
             data_collator=self.collator(lambda: batches.epoch),
-            callbacks=[*(callbacks or []), keeper, shower],
+            callbacks=[*(callbacks or []), keeper, shower, *self._watching()],
         )
         trainer.remove_callback(PrinterCallback)
         # The method's own come first, so that what they add to a log reaches trackers and progress.
@@ -150,10 +159,12 @@ class Stage:
         last = self.context.on_main(lambda: find_whole(self.folder, self._tell))
         with stopping_after_a_step():
             if last is not None:
+                trainer.check_step_size(last)
                 keeper.restore(_callback_state(last))
                 self.context.on_main(keeper.check_best)
             try:
-                trainer.train(resume_from_checkpoint=None if last is None else str(last))
+                with self.context.explaining_lost_ranks():
+                    trainer.train(resume_from_checkpoint=None if last is None else str(last))
             finally:
                 shower.stop()
         self.context.wait()
@@ -179,6 +190,17 @@ class Stage:
         if stop:  # since the last step began
             raise InterruptedRunError.at(result.steps, result.max_steps)
         return result
+
+    def _watching(self) -> list[TrainerCallback]:
+        watch = self.context.watch
+        return [] if watch is None or not self.watched else [Watched(self.name, watch)]
+
+    def _tell_again(self, result: StageResult) -> None:
+        """Whoever watches hears of a finished stage, too."""
+        if self.context.watch is not None and self.watched:
+            for entry in result.history:
+                if "eval_score" in entry:
+                    self.context.watch(self.name, entry["step"], result.max_steps, entry)
 
     def _tell(self, line: str) -> None:
         self.context.console.print(f"{self.name}: {line}", soft_wrap=True)

@@ -88,4 +88,13 @@ def _make_array(path: Path, shape: tuple[int, ...], on_disk: bool) -> np.ndarray
 
 
 def read_logits(model: nn.Module, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {"logits": model(**inputs).logits}
+    logits = logits_of(model(**inputs))
+    assert logits is not None
+    return {"logits": logits}
+
+
+def logits_of(output: Any) -> torch.Tensor | None:
+    """A model's logits; of spans in a text (B, 2, T): which token is the first, and which the last. None if it gives neither."""
+    if output.get("start_logits") is not None:
+        return torch.stack([output["start_logits"], output["end_logits"]], 1)
+    return output.get("logits")

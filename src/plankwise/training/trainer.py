@@ -96,6 +96,9 @@ class StageTrainer(Trainer):
         self.stop_requested = stop > 0
         return batches, None
 
+    def _get_num_items_in_batch(self, *args: Any, **kwargs: Any) -> None:
+        """Not counted: Trainer would add it up over the ranks, but not on a rank whose part is empty; the others wait for it."""
+
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         model.train()
         loss = torch.zeros((), device=self.args.device)
@@ -200,7 +203,26 @@ class StageTrainer(Trainer):
         last = self.model.last_loss if isinstance(self.model, Hybrid) else None
         totals = self.context.total(self._tr_loss.item(), last or 0.0)
         losses, latest = (total / self.context.world_size for total in totals)
-        return {"sum": losses, "step": self._globalstep_last_logged, "last": None if last is None else latest}
+        return {
+            "sum": losses,
+            "step": self._globalstep_last_logged,
+            "last": None if last is None else latest,
+            "step_size": self.batches.step_size,
+        }
+
+    def check_step_size(self, folder: Path) -> None:
+        """Refuses a checkpoint whose steps took another number of examples: what is left would be another training.
+
+        Raises:
+            RunError: it is so.
+        """
+        then, now = checkpoint.load_logged(folder).get("step_size"), self.batches.step_size
+        if then not in (None, now):
+            ranks = self.context.world_size
+            raise RunError(
+                f"{folder} was written by steps of {then} examples, and training.batch_size {now // ranks} on {ranks} "
+                f"process{'es' * (ranks > 1)} makes steps of {now}; start as many processes as before, or choose another run.folder"
+            )
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         folder = Path(resume_from_checkpoint)
