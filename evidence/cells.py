@@ -44,6 +44,7 @@ from plankwise.runtimes.torch import TorchPredictor
 LATE = "-late"
 THIN = "thin"  # solved, all layers kept: shares of channels and heads that have the multiply-adds of 3, 2 and 1 of 6 layers
 WIDTHS = {3: {"ffn": 0.25, "heads": 1.0}, 2: {"ffn": 0.25, "heads": 0.5}, 1: {"ffn": 0.125, "heads": 0.25}}
+TOKENS = "-tokens-"  # behind a solved start: on how many, if not on as many as by default
 PLAN = "plan-"  # what the start of a row of a plan begins with
 UNTRAINED = ("none", "head")
 DRAWN = "solved-late"  # untrained successors that there are of every seed, to start from; of others, of the first
@@ -74,7 +75,7 @@ class Row:
 
     @property
     def computed(self) -> str:
-        return self.start.removesuffix(LATE)
+        return self.start.partition(TOKENS)[0].removesuffix(LATE)
 
     @property
     def name(self) -> str:
@@ -128,6 +129,12 @@ def thin(depth: int, steps: int = 120, labels: int = MOST_LABELS) -> Iterator[Ro
         yield Row(task, depth, method, THIN, count, labels if count else MOST_LABELS)
 
 
+def fewer_tokens(depth: int) -> Iterator[Row]:
+    """Thin layers solved on fewer texts, untrained."""
+    for tokens, task in itertools.product((2000, 4000, 8000), TASKS):
+        yield Row(task, depth, "none", f"{THIN}{TOKENS}{tokens}", 0)
+
+
 def twelve() -> Iterator[Row]:
     """12 layers to 6, 3 and 2, untrained, one seed."""
     for depth, task, start in itertools.product((6, 3, 2), TWELVE, ("solved-late", "solved", "copies")):
@@ -169,6 +176,7 @@ PARTS = {
     **{f"deep-{depth}": partial(trained, depth, 120) for depth in (2, 1)},
     "few": partial(trained, 3, 60, 300),
     "few-thin": partial(thin, 3, 60, 300),
+    "tokens-3": partial(fewer_tokens, 3),
     "twelve": twelve,
     **{f"twelve-{depth}": partial(trained, depth, 120, tasks=TWELVE) for depth in (6, 3)},
     "iterated-2": partial(iterated, TASKS, 2, 3),
@@ -204,7 +212,9 @@ class Cells:
         if row.via or not row.is_trained:
             starts["solved"] = "solved"
         plan = {"successors": row.successors, "cut": row.cut, "init": starts.get(row.computed, "solved")}
-        if row.start == THIN:
+        if TOKENS in row.start:
+            plan["solving"] = {"tokens": int(row.start.partition(TOKENS)[2])}
+        if row.computed == THIN:
             plan |= {"successors": self.layers(row), "part": "thin", "options": WIDTHS[row.successors]}
         if row.is_planned:
             plan = tomllib.loads((self.plans / row.task / f"{row.start.removeprefix(PLAN)}.toml").read_text("utf-8"))[
@@ -275,7 +285,7 @@ class Cells:
             return json.loads(file.read_text("utf-8"))
         if row.steps and row.is_solved and not row.via:
             self.compute(replace(row, method="none", steps=0, labels=MOST_LABELS), seed)
-        if row.steps and (row.start == THIN or row.is_planned):
+        if row.steps and (row.computed == THIN or row.is_planned):
             self.take_solved(row, seed, rate)
         ready, config = self.predecessor(row), validate_config(self.data(row, seed, rate))
         is_copied = row.method == "none" and config.plan.init != "solved"
@@ -329,7 +339,9 @@ class Cells:
         if best == RATES[-1]:  # at the edge: one more, for every row alike
             found[HIGHER] = self.compute(row, SEEDS[0], HIGHER)
             best = max(found, key=lambda rate: found[rate]["choose"])
-        drawn = row.steps > 0 or ((row.start in (DRAWN, THIN) or row.is_planned) and not row.task.startswith("gte"))
+        drawn = row.steps > 0 or (
+            (row.start == DRAWN or row.computed == THIN or row.is_planned) and not row.task.startswith("gte")
+        )
         for seed in self.seeds[1:] if drawn else ():
             self.compute(row, seed, best)
 

@@ -75,9 +75,10 @@ def _reported(cells: list[dict]) -> list[dict]:
 def name_of(recipe: Key) -> str:
     method, start = recipe
     start, _, via = start.partition("-via-")
-    start = start.replace("thin", "thin layers, solved").replace("-late", " in late spans") + (
-        f", by way of {via} layers" if via else ""
-    )
+    start, _, tokens = start.partition("-tokens-")
+    start = start.replace("thin", f"thin layers, solved{f' on {int(tokens):,} tokens' if tokens else ''}").replace(
+        "-late", " in late spans"
+    ) + (f", by way of {via} layers" if via else "")
     return f"{start}, {UNTRAINED[method]}" if method in UNTRAINED else f"{method} from {start}"
 
 
