@@ -194,6 +194,7 @@ class Cells:
         self.folder: Path = arguments.folder
         self.plans: Path | None = arguments.plans
         self.seeds = SEEDS[: arguments.seeds]
+        self.rates: tuple[float, ...] = tuple(arguments.rate) or RATES
         self.predecessors: Path = arguments.predecessors
         self.sources = {
             "reviews": {"name": "reviews", "dev_limit": 1500},
@@ -333,10 +334,10 @@ class Cells:
         if not reference.exists():
             ready = self.predecessor(row)
             write_text(reference, json.dumps(_scores(self.score(row, ready.load()))))
-        rates = RATES if row.steps else RATES[:1]
+        rates = self.rates if row.steps else RATES[:1]
         found = {rate: self.compute(row, SEEDS[0], rate) for rate in rates}
         best = max(rates, key=lambda rate: found[rate]["choose"])
-        if best == RATES[-1]:  # at the edge: one more, for every row alike
+        if rates == RATES and best == RATES[-1]:  # at the edge: one more, for every row alike
             found[HIGHER] = self.compute(row, SEEDS[0], HIGHER)
             best = max(found, key=lambda rate: found[rate]["choose"])
         drawn = row.steps > 0 or (
@@ -365,19 +366,22 @@ def main() -> None:
     for name in ("predecessors", "glue", "germeval"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--part", action="append", choices=PARTS, default=[])
-    parser.add_argument("--task", action="append", default=[], help="of the parts' rows, only those of this task")
+    parser.add_argument("--task", action="append", default=[], help="of all rows, only those of this task")
     parser.add_argument("--plans", type=Path, help="plans to compute, too")
     parser.add_argument("--method", action="append", default=[], help="that trains each plan")
     parser.add_argument("--steps", type=int, default=120, help="of each plan's training")
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
+    parser.add_argument("--rate", type=float, action="append", default=[], help="learning rates to search instead")
     parser.add_argument("--again", action="store_true", help="take claimed rows too: their process was stopped")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     cells = Cells(arguments)
-    rows = [row for part in arguments.part for row in PARTS[part]() if not arguments.task or row.task in arguments.task]
+    rows = [row for part in arguments.part for row in PARTS[part]()]
     if arguments.plans:
         rows += planned(arguments.plans, arguments.method, arguments.steps)
     for row in rows:
+        if arguments.task and row.task not in arguments.task:
+            continue
         if arguments.again or claim(arguments.folder, row):
             cells.compute_row(row)
 
