@@ -163,13 +163,12 @@ def _keep(rows: Iterable[tuple[str, tuple[str, ...], tuple[float, ...], tuple[fl
             alike += 1
         else:
             kept.append(row)
-    queries, texts, gains, missing = zip(*kept, strict=True) if kept else ((), (), (), ())
     found = Candidates(
-        queries=queries,
-        texts=tuple(text for some in texts for text in some),
-        bounds=np.cumsum([0, *map(len, texts)]),
-        gains=np.array([gain for some in gains for gain in some], dtype=np.float64),
-        missing=missing,
+        queries=tuple(query for query, _, _, _ in kept),
+        texts=tuple(text for _, texts, _, _ in kept for text in texts),
+        bounds=np.cumsum([0, *(len(texts) for _, texts, _, _ in kept)]),
+        gains=np.array([gain for _, _, gains, _ in kept for gain in gains], dtype=np.float64),
+        missing=tuple(missing for _, _, _, missing in kept),
     )
     return found, Left(irrelevant, alike, empty)
 

@@ -16,6 +16,7 @@ from plankwise.errors import RunError
 CUT = 10
 NDCG, MRR = f"ndcg@{CUT}", f"mrr@{CUT}"
 ALPHA = 0.05
+TOLERANCE = 1e-9  # two ways of adding up the same gains differ by less
 
 
 def score_rankings(scores: np.ndarray, candidates: Candidates) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Which queries lose by the successor: where each one's best relevant text stood before, and stands after."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -11,7 +11,7 @@ from plankwise.analysis_options import AnalysisOptions
 from plankwise.data.ranking import Candidates
 from plankwise.errors import ConfigError
 from plankwise.evaluation.errors import MODELS
-from plankwise.evaluation.ranking import score_rankings
+from plankwise.evaluation.ranking import TOLERANCE, score_rankings
 from plankwise.runtimes import Predictor
 from plankwise.task_kinds import ErrorRequest
 from plankwise.task_kinds._ranking_examples import DEV
@@ -60,8 +60,8 @@ def compare_rankings(candidates: Candidates, before: np.ndarray, after: np.ndarr
     fallen = sorted((row for row in rows if row["after"] > row["before"]), key=lambda row: row["before"] - row["after"])
     return {
         "queries": len(candidates.queries),
-        "better": int((changes > 0).sum()),
-        "worse": int((changes < 0).sum()),
+        "better": int((changes > TOLERANCE).sum()),
+        "worse": int((changes < -TOLERANCE).sum()),
         "agreement": float(np.mean(taus)) if taus else None,
         "fallen_total": len(fallen),
         "fallen": fallen[:MOST],
@@ -73,7 +73,12 @@ def _describe(candidates: Candidates, query: int, before: np.ndarray, after: np.
     own = candidates.rows(query)
     gains, texts = candidates.gains[own], candidates.texts[own]
     best = min(np.flatnonzero(gains == gains.max()).tolist(), key=lambda row: before[row])
-    found = {"row": query, "texts": len(texts), "before": float(before[best]), "after": float(after[best])}
+    found: dict[str, Any] = {
+        "row": query,
+        "texts": len(texts),
+        "before": float(before[best]),
+        "after": float(after[best]),
+    }
     if keep_texts:
         found |= {"query": candidates.queries[query], "text": texts[best], "first": texts[int(after.argmin())]}
     return found

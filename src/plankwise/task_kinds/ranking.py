@@ -28,7 +28,7 @@ from plankwise.errors import ConfigError
 from plankwise.evaluation.guards import MAJORITY, TRAIN_BETTER, TRAIN_HERE, enforce
 from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.predict import predict
-from plankwise.evaluation.ranking import MRR, NDCG, beyond_random, score_at_random, score_rankings
+from plankwise.evaluation.ranking import MRR, NDCG, TOLERANCE, beyond_random, score_at_random, score_rankings
 from plankwise.models.labels import NEW_HEAD
 from plankwise.models.loading import Loaded, Loader
 from plankwise.models.rankers import load_ranker
@@ -203,7 +203,7 @@ class Ranking(Task):
     def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
         score = self.score(predictor)["score"]
         chance = float(score_at_random(self.candidates)[0].mean())
-        if score > chance:
+        if score > chance + TOLERANCE:
             return {}
         fault = (
             f"the predecessor {path} has an {NDCG} of {score:.4f} on dev, no better than texts in a random order ({chance:.4f}); "
