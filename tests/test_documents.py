@@ -17,6 +17,8 @@ from typing import NamedTuple
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "task_kinds"))
+import example_answers
+import example_ranking
 import example_translation
 
 ROOT = Path(__file__).parent.parent
@@ -136,6 +138,9 @@ def furnished(tmp_path_factory, tiny) -> Path:
     for name, own in {"train": made[:48], "dev": made[48:]}.items():
         for language, side in (("en", 0), ("de", 1)):
             (folder / f"{name}.{language}").write_text("".join(f"{pair[side]}\n" for pair in own), "utf-8")
+    for name, queries in {"train": range(20), "dev": range(20, 30)}.items():
+        example_ranking.write(folder / f"ranking-{name}.csv", "query,text,score", example_ranking.pairs(queries))
+    example_answers.write(folder / "xquad.en.json", example_answers.articles(14))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         write_recipe(folder / "recipe.toml", RECIPE)

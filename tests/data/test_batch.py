@@ -57,3 +57,10 @@ def test_batches_hold_texts_of_like_length_and_come_in_no_order_of_length():
     assert padded < 1.1 * sum(lengths)
     longest = [max(batch) for batch in batches]
     assert longest not in (sorted(longest), sorted(longest, reverse=True))
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=50), st.integers(1, 8), st.integers(0, 9))
+def test_neighbours_that_belong_together_stay_together_in_the_order_of_the_longer_one(lengths, pairs, seed):
+    rows = [length for one in lengths for length in (one, max(1, one - 3))]
+    together = list(LengthSampler(rows, 2 * pairs, seed, together=2))
+    assert together == [row for one in LengthSampler(lengths, pairs, seed) for row in (2 * one, 2 * one + 1)]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NEEDS_ARGUMENTS = True
+MOST_FALLEN = 10  # queries that the terminal shows
 
 
 def command(
@@ -65,7 +66,8 @@ def command(
     record = analyse(run, request, console)
     found = record["analysis"]
     if "errors" in request.sections and "errors" in found:
-        _show_errors(found["errors"], console)
+        show = _show_ranks if "fallen" in found["errors"] else _show_errors
+        show(found["errors"], console)
     if "cost" in request.sections:
         _show_latency(record, console)
     console.print(f"record: {run / FILE}", soft_wrap=True)
@@ -96,6 +98,27 @@ def _show_errors(errors: dict, console: "Console") -> None:
         by_hand = errors["hand_labels"]
         title = f"error classes by hand: {by_hand['labelled']} errors labelled, {by_hand['empty']} left empty"
         _show_classes(title, by_hand, console)
+
+
+def _show_ranks(errors: dict, console: "Console") -> None:
+    from rich.text import Text
+
+    agreement = (
+        "none: a model gives all texts one score" if errors["agreement"] is None else f"{errors['agreement']:.3f}"
+    )
+    console.print(
+        f"of {errors['queries']} dev queries {errors['worse']} rank worse and {errors['better']} better; agreement of both orders "
+        f"(Kendall's tau) {agreement}",
+        soft_wrap=True,
+    )
+    if errors["fallen"]:
+        shown = errors["fallen"][:MOST_FALLEN]
+        title = f"best relevant text, {len(shown)} of {errors['fallen_total']} that fell"
+        table = _table(f"{title}: its rank", "query", "before", "after", "texts")
+        for row in shown:
+            name = row.get("query", f"query {row['row'] + 1}")
+            table.add_row(Text(name), f"{row['before']:g}", f"{row['after']:g}", str(row["texts"]))
+        console.print(table)
 
 
 def _show_classes(title: str, classes: dict, console: "Console") -> None:

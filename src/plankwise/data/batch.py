@@ -18,12 +18,16 @@ POOL = 50  # batches whose texts are sorted by length together: more means less 
 
 
 class LengthSampler(Sampler[int]):
-    """Indices such that each run of `batch_size` has texts of like length; batches come in random order."""
+    """Indices such that each run of `batch_size` has texts of like length; batches come in random order.
 
-    def __init__(self, lengths: Sequence[int] | np.ndarray, batch_size: int, seed: int) -> None:
+    So many neighbours as are `together`, by which `batch_size` is divided, stay neighbours, in their order.
+    """
+
+    def __init__(self, lengths: Sequence[int] | np.ndarray, batch_size: int, seed: int, together: int = 1) -> None:
         self.lengths = torch.from_numpy(np.array(lengths, dtype=np.int32))
         self.batch_size = batch_size
         self.seed = seed
+        self.together = together
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -34,14 +38,18 @@ class LengthSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-        order = torch.randperm(len(self.lengths), generator=generator)
-        full = len(order) - len(order) % self.batch_size
-        for pool in order[:full].split(POOL * self.batch_size):
-            pool.copy_(pool[self.lengths[pool].argsort(stable=True)])
-        batches = order[:full].view(-1, self.batch_size)
+        lengths, size = self.lengths.view(-1, self.together).amax(1), self.batch_size // self.together
+        order = torch.randperm(len(lengths), generator=generator)
+        full = len(order) - len(order) % size
+        for pool in order[:full].split(POOL * size):
+            pool.copy_(pool[lengths[pool].argsort(stable=True)])
+        batches = order[:full].view(-1, size)
         for some in torch.randperm(len(batches), generator=generator).split(POOL):
-            yield from batches[some].flatten().tolist()
-        yield from order[full:].tolist()
+            yield from self._rows(batches[some].flatten())
+        yield from self._rows(order[full:])
+
+    def _rows(self, groups: torch.Tensor) -> list[int]:
+        return (groups[:, None] * self.together + torch.arange(self.together)).flatten().tolist()
 
 
 def without_labels(encoded: Encoded) -> Encoded:

@@ -37,6 +37,7 @@ class Encoded:
     lengths: np.ndarray  # int32
     num_cut: int  # texts longer than max_length, which lost their end
     zeros: tuple[str, ...] = ()  # columns that are 0 for every token, left out; what makes batches puts them in
+    together: int = 1  # neighbouring rows that a batch has all of, in their order: those that a loss compares
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengths", np.asarray(self.lengths, dtype=np.int32))

@@ -27,6 +27,9 @@ class Retrieval:
     queries: list[str]
     corpus: list[str]
     relevant: list[dict[int, float]]  # for each query, the gains of documents by row
+    irrelevant: list[list[int]]  # for each query, the rows of documents that were judged not to answer it
+    query_ids: list[str]
+    corpus_ids: list[str]
 
 
 def read_similarities(path: str, key: str) -> Similarities:
@@ -76,6 +79,7 @@ def read_retrieval(path: str, split: str, key: str) -> Retrieval:
     queries = _read_texts(folder / "queries.jsonl", key)
     rows = {name: row for row, name in enumerate(corpus)}
     judged: dict[str, dict[int, float]] = {}
+    refused: dict[str, list[int]] = {}
     for number, text in _lines(qrels, key):
         line = [part.strip() for part in text.split("\t")]
         if number == 1 and len(line) == 3 and not _is_number(line[2]):
@@ -88,9 +92,48 @@ def read_retrieval(path: str, split: str, key: str) -> Retrieval:
             raise DataError(f"{qrels.name} line {number} of {key}: there is no {missing}; take the line out, or add it")
         if float(gain) > 0:
             judged.setdefault(query, {})[rows[document]] = float(gain)
+        else:
+            refused.setdefault(query, []).append(rows[document])
     if not judged:
         raise DataError(f"{qrels.name} of {key} names no document that answers a query; give {LAYOUT}")
-    return Retrieval([queries[name] for name in judged], list(corpus.values()), list(judged.values()))
+    return Retrieval(
+        [queries[name] for name in judged],
+        list(corpus.values()),
+        list(judged.values()),
+        [refused.get(name, []) for name in judged],
+        list(judged),
+        list(corpus),
+    )
+
+
+def read_candidates(path: str, retrieval: Retrieval, key: str) -> list[list[int]]:
+    """For each query the rows of the documents that a first search found, in the order of the file.
+
+    A line is a run's as TREC has it (query, Q0, document, rank, score, name), or a query and a document, with tabs or else blanks
+    between. Queries that are not judged are passed over.
+
+    Raises:
+        DataError: the file cannot be read, or a line is something else; says which.
+    """
+    file = Path(path).expanduser()
+    queries = {name: row for row, name in enumerate(retrieval.query_ids)}
+    rows = {name: row for row, name in enumerate(retrieval.corpus_ids)}
+    found: list[dict[int, None]] = [{} for _ in queries]
+    for number, text in _lines(file, key):
+        line = [part.strip() for part in text.split("\t")] if "\t" in text else text.split()
+        if len(line) < 2:
+            raise DataError(f"{file.name} line {number} of {key}: a line is a query and a document, or TREC's; fix it")
+        query, document = (line[0], line[2]) if len(line) == 6 else line[:2]
+        if query not in queries:
+            continue
+        if document not in rows:
+            raise DataError(
+                f"{file.name} line {number} of {key}: there is no document {document!r} in the corpus; take the line out"
+            )
+        found[queries[query]][rows[document]] = None
+    if not any(found):
+        raise DataError(f"{file.name} of {key} names no judged query of task.dev; give candidates for its queries")
+    return [list(one) for one in found]
 
 
 def _read_texts(file: Path, key: str) -> dict[str, str]:

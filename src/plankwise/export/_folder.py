@@ -14,6 +14,7 @@ from plankwise.models.labels import has_names
 from plankwise.models.limits import token_limit
 from plankwise.models.planned_config import PlannedConfig
 from plankwise.models.quiet import quiet
+from plankwise.models.rankers import is_ranker
 from plankwise.report.card import FILE as CARD
 from plankwise.report.text import as_markdown
 
@@ -57,6 +58,11 @@ CLASSES = """\
 NUMBERS = """\
     for text, row in zip(sys.argv[1:], outputs["logits"]):
         print(f"{row[0]:.4f}\\t{text}")
+"""
+RANKS = """\
+    order = outputs["logits"][:, 0].argsort()[::-1]
+    for row in order:
+        print(f"{outputs['logits'][row, 0]:.4f}\\t{pairs[row][1]}")
 """
 TAGS = """\
     for code, rows in zip(codes, outputs["logits"]):
@@ -145,6 +151,11 @@ def make_script(traced: Traced, kind: Any) -> str:
     head = HEAD.format(
         needs=", ".join(packages[:-1]) + f" and {packages[-1]}", imports="\n".join(imports), script=script
     )
+    if _gives(traced) is RANKS:
+        pairs = (
+            "pairs = [(sys.argv[1], text) for text in sys.argv[2:]]  # a query, then the texts to put in order\n    "
+        )
+        head = head.replace("codes, outputs = predict(sys.argv[1:])", f"{pairs}codes, outputs = predict(pairs)")
     if _gives(traced) is SPANS:
         pairs = "pairs = list(zip(sys.argv[1::2], sys.argv[2::2]))  # a question, then its text\n    "
         head = head.replace("codes, outputs = predict(sys.argv[1:])", f"{pairs}codes, outputs = predict(pairs)")
@@ -210,7 +221,7 @@ def _gives(traced: Traced) -> str:
     if logits is None or logits.ndim not in (2, 3):
         return STATES
     if logits.ndim == 2:
-        return NUMBERS if logits.shape[1] == 1 else CLASSES
+        return CLASSES if logits.shape[1] > 1 else RANKS if is_ranker(config) else NUMBERS
     if logits.shape[2] == config.num_labels != config.vocab_size:
         return TAGS
     return NEXT if "CausalLM" in type(traced.model).__name__ or traced.tokenizer.mask_token_id is None else MASKED

@@ -134,7 +134,7 @@ def distil(start: Start, options: Any, learn: Learn | None = None) -> Outcome:
     teacher = Teacher(predecessor) if learn else None
     student = truncate(start)
     results = [learn(stage, student, teacher) for stage in before] if learn and teacher else []
-    loss = distilling(targets, options.alpha, options.T, options.reduction) if targets else None
+    loss = distilling(targets, options.alpha, options.T, options.reduction, task=prediction.loss) if targets else None
     results.append(prediction.run(student, loss=loss, reads_first_token=True))
     notes: dict[str, Any] = {"targets": targets.to_json(prediction.passes)} if targets else {}
     return start.outcome(student, *results, **notes)

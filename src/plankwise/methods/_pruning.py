@@ -81,7 +81,7 @@ def prune(
     targets = stage.targets(job.predecessor, read_logits) if options.alpha else None
     student = truncate(start)
     masks = install(_blocks(student, job), options.keep, learnt=learnt, kind=kind) if options.changes else []
-    loss = distilling(targets, options.alpha, options.T) if targets else None
+    loss = distilling(targets, options.alpha, options.T, task=stage.loss) if targets else None
     callback = watch(masks) if watch else PruningCallback(masks, options.share_left)
     result = stage.run(
         student,

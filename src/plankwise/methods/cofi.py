@@ -59,7 +59,7 @@ def compress(job: Job, options: Options) -> Outcome:
     *before, stage = start.stages(shares)
     targets = stage.targets(job.predecessor, read_logits) if options.alpha else None
     notes: dict[str, Any] = {"targets": targets.to_json(stage.passes)} if targets else {}
-    loss = distilling(targets, options.alpha, options.T) if targets else task_loss(stage.loss)
+    loss = distilling(targets, options.alpha, options.T, task=stage.loss) if targets else task_loss(stage.loss)
     student: Any = truncate(start)
     if not before:
         return start.outcome(student, stage.run(student, loss=loss, reads_first_token=True), **notes)

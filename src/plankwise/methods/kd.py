@@ -59,7 +59,11 @@ def compress(job: Job, options: Options) -> Outcome:
     targets = stage.targets(job.predecessor, read_logits) if job.imitation is None else None
     teacher = Teacher(job.predecessor) if options.attention else None
     student = truncate(start)
-    plain = distilling(targets, options.alpha, options.T, options.reduction) if targets else task_loss(stage.loss)
+    plain = (
+        distilling(targets, options.alpha, options.T, options.reduction, task=stage.loss)
+        if targets
+        else task_loss(stage.loss)
+    )
     with transferring(plain, student, teacher, pairs, stage, options.attention) as loss:
         result = stage.run(student, loss=loss, reads_first_token=teacher is None)
     notes: dict[str, Any] = {"targets": targets.to_json(stage.passes)} if targets else {}

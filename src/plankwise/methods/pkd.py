@@ -62,17 +62,22 @@ def compress(job: Job, options: Options) -> Outcome:
         targets = stage.targets(job.predecessor, reading(states, theirs, cls_id))
     student = truncate(start)
     with tapped(student, ours) as states:
-        result = stage.run(student, loss=patient_loss(states, ours, targets, cls_id, options))
+        result = stage.run(student, loss=patient_loss(states, ours, targets, cls_id, options, stage.loss))
     return start.outcome(student, result, targets=targets.to_json(stage.passes))
 
 
 def patient_loss(
-    states: dict[str, torch.Tensor], paths: list[str], targets: Targets, cls_id: int | None, options: Options
+    states: dict[str, torch.Tensor],
+    paths: list[str],
+    targets: Targets,
+    cls_id: int | None,
+    options: Options,
+    task: Loss | None = None,
 ) -> Loss:
-    """The loss above; `states` are those after the student's blocks at `paths` in the latest pass."""
+    """The loss above; `states` are those after the student's blocks at `paths` in the latest pass, `task` the task's own loss."""
     from plankwise.training.losses import distilling, pt_loss
 
-    logits = distilling(targets, options.alpha, options.T, options.reduction)
+    logits = distilling(targets, options.alpha, options.T, options.reduction, task=task)
 
     def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
         distilled = logits(model, inputs, rows)

@@ -162,7 +162,7 @@ def compress(job: Job, options: Options) -> Outcome:
         unfreeze=options.unfreeze,
         rules=rules,
     )
-    loss = distilling(targets, options.alpha, options.T) if targets else task_loss(stage.loss)
+    loss = distilling(targets, options.alpha, options.T, task=stage.loss) if targets else task_loss(stage.loss)
     if options.local:
         loss = matching_locally(loss, ship, options.local)
     pairs = [(slot.places[-1], f"{slot.places[0]}.successor") for slot in job.plan.slots]

@@ -92,7 +92,7 @@ def read_sentence_files(path: str) -> SentenceFiles | None:
         ConfigError: a file cannot be read, or the model has modules whose weights would be lost.
     """
     texts: dict[str, str] = {}
-    modules = _read(path, MODULES, texts)
+    modules = read_beside(path, MODULES, texts)
     if modules is None:
         return None
     places = {str(one["type"]).rpartition(".")[2]: str(one.get("path") or "") for one in modules}
@@ -101,10 +101,10 @@ def read_sentence_files(path: str) -> SentenceFiles | None:
             f"{path} is made of {', '.join(str(one['type']).rpartition('.')[2] for one in modules)} ({MODULES}); what can be "
             "compressed is a Transformer at the folder's top, then Pooling, then Normalize or nothing: give such a model"
         )
-    pooling = _read(path, f"{places['Pooling']}/config.json", texts) or {}
+    pooling = read_beside(path, f"{places['Pooling']}/config.json", texts) or {}
     if "Normalize" in places:
-        _read(path, f"{places['Normalize']}/config.json", texts)
-    prompts, lengths = _read(path, PROMPTS, texts) or {}, _read(path, LENGTHS, texts) or {}
+        read_beside(path, f"{places['Normalize']}/config.json", texts)
+    prompts, lengths = read_beside(path, PROMPTS, texts) or {}, read_beside(path, LENGTHS, texts) or {}
     named = {name: text for name, text in (prompts.get("prompts") or {}).items() if text}
     if named and pooling.get("include_prompt") is False:
         raise ConfigError(
@@ -135,7 +135,7 @@ def plain_sentence_files(pooling: str, width: int) -> SentenceFiles:
     return SentenceFiles((pooling,), texts=texts)
 
 
-def _read(path: str, name: str, texts: dict[str, str]) -> Any:
+def read_beside(path: str, name: str, texts: dict[str, str]) -> Any:
     """A JSON file of a model, noted in `texts`; None if the model has no such file."""
     try:
         found = cached_file(resolve(path), name)

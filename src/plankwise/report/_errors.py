@@ -1,8 +1,12 @@
-"""Where the models err: the four cells, confusion, calibration, classes and lengths, kinds of error, and the flips to read."""
+"""Where the models err: the four cells, confusion, calibration, classes and lengths, kinds of error, and the flips to read.
+
+Of a ranking: the queries that lose (`_ranks`).
+"""
 
 from typing import Any
 
 from plankwise.report._html import Column, TableCell, fold, paragraph, table
+from plankwise.report._ranks import ranks
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, BarChart, Bars, Chart, Charts, HeatMap, Lines, Series
 from plankwise.report.text import MISSING, cut, esc, is_number, number, share
@@ -22,7 +26,8 @@ def errors(record: dict) -> str:
     """The charts and tables of the analysis of errors; empty without one."""
     found = _found(record)
     return (
-        _agreement(found)
+        ranks(found)
+        + _agreement(found)
         + show_all(error_charts(record))
         + _all_classes(found)
         + _classes(found, "classes", "Kinds of error")

@@ -28,7 +28,11 @@ PIPELINES = {"fill-mask": "Masked language modelling"}
 QUESTIONS = "question-answering"  # which transformers has no pipeline for any more
 SIMILARITY = "sentence-similarity"
 TRANSLATION = "translation"  # transformers has no pipeline for it
-LIBRARIES = {SIMILARITY: "sentence-transformers"}  # that load a model, where it is not transformers
+RANKING = "text-ranking"  # nor for this
+LIBRARIES = {
+    SIMILARITY: "sentence-transformers",
+    RANKING: "sentence-transformers",
+}  # that load a model, where it is not transformers
 # Names of metrics as the hub knows them; any other is written as it is.
 METRICS = {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?")
@@ -171,6 +175,12 @@ def _loading(record: dict) -> str:
         return (
             f"```python\n{first}from sentence_transformers import SentenceTransformer\n\n"
             'model = SentenceTransformer("path/to/this/folder")\nvectors = model.encode(["a text", "another one"])\n```'
+        )
+    if Shown.of(record).pipeline == RANKING:
+        return (
+            f"```python\n{first}from sentence_transformers import CrossEncoder\n\n"
+            'model = CrossEncoder("path/to/this/folder")\n'
+            'ranked = model.rank("a query", ["a text", "another one"])\n```'
         )
     if Shown.of(record).pipeline == QUESTIONS:
         return (

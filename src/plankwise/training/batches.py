@@ -15,8 +15,8 @@ from plankwise.data.encode import ROW
 class StepBatches(Sampler[list[int]]):
     """One rank's micro-batches: each optimiser step takes `batch_size` examples a rank, in `accumulation` parts.
 
-    A step's examples depend on the seed, the epoch and the size of the whole step alone. They are dealt out evenly; a part may be
-    empty at the end of an epoch, so that every rank has as many.
+    A step's examples depend on the seed, the epoch and the size of the whole step alone. They are dealt out evenly, those that are
+    `together` to one part; a part may be empty at the end of an epoch, so that every rank has as many.
     """
 
     def __init__(
@@ -28,12 +28,13 @@ class StepBatches(Sampler[list[int]]):
         seed: int,
         rank: int = 0,
         world_size: int = 1,
+        together: int = 1,
     ) -> None:
         self.step_size = batch_size * world_size
         self.accumulation = accumulation
         self.rank = rank
         self.world_size = world_size
-        self.order = LengthSampler(lengths, self.step_size, seed)
+        self.order = LengthSampler(lengths, self.step_size, seed, together)
 
     @property
     def epoch(self) -> int:
@@ -61,8 +62,8 @@ class StepBatches(Sampler[list[int]]):
             yield from self._parts(step)
 
     def _parts(self, step: list[int]) -> Iterator[list[int]]:
-        count = self.accumulation * self.world_size
-        bounds = [len(step) * part // count for part in range(count + 1)]
+        count, together = self.accumulation * self.world_size, self.order.together
+        bounds = [len(step) // together * part // count * together for part in range(count + 1)]
         for micro in range(self.accumulation):
             part = micro * self.world_size + self.rank
             yield step[bounds[part] : bounds[part + 1]]

@@ -105,8 +105,14 @@ def task_loss(loss: Loss | None) -> Loss:
     return loss or (lambda model, inputs, rows: model(**inputs)["loss"])
 
 
-def distilling(targets: Targets, alpha: float, T: float, reduction: Reduction = "batchmean") -> Loss:  # noqa: N803
-    """(1 − alpha) · the task's loss + alpha · the distance from the predecessor's logits.
+def distilling(
+    targets: Targets,
+    alpha: float,
+    T: float,  # noqa: N803
+    reduction: Reduction = "batchmean",
+    task: Loss | None = None,
+) -> Loss:
+    """(1 − alpha) · the task's loss + alpha · the distance from the predecessor's logits; without a `task` loss, the model's own.
 
     Of logits for each token (B, T, C), those of the tokens that have a label are compared; of spans (B, 2, T), which token is the
     first and which the last, among those that are not padding.
@@ -124,6 +130,7 @@ def distilling(targets: Targets, alpha: float, T: float, reduction: Reduction = 
         elif logits.dim() > 2:
             labelled = inputs["labels"] != IGNORED
             logits, target = logits[labelled], target[labelled]
-        return (1 - alpha) * output["loss"] + alpha * kd_loss(logits, target, T, reduction)
+        told = task_loss(task)(lambda **given: output, inputs, rows)  # type: ignore[arg-type]  # it ran already
+        return (1 - alpha) * told + alpha * kd_loss(logits, target, T, reduction)
 
     return loss

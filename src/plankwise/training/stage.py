@@ -214,6 +214,7 @@ class Stage:
             seed=self.context.seed,
             rank=self.context.rank,
             world_size=self.context.world_size,
+            together=self.train.together,
         )
 
     def collator(self, epoch: Callable[[], int]) -> Callable[[list[dict]], Any]:
