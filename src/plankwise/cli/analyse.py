@@ -2,8 +2,9 @@
 
 Example: plankwise analyse runs/demo --batch-sizes 1,8 --sample errors.csv
 
-What is found is added to the run's record. Error classes are the rules in the recipe's section `analysis`; to change them later,
-edit the recipe and give it as --recipe. A sample of errors, its column error_class filled in by hand, is read back with --labels.
+What is found is added to the run's record. Each kind of task has its own view of errors. Where whole texts have classes,
+error classes are the rules in the recipe's section `analysis`; to change them later, edit the recipe and give it as --recipe. A
+sample of errors, its column error_class filled in by hand, is read back with --labels.
 """
 
 from pathlib import Path
@@ -65,7 +66,7 @@ def command(
     record = analyse(run, request, console)
     found = record["analysis"]
     if "errors" in request.sections and "errors" in found:
-        _show_errors(found["errors"], console)
+        (_show_view if "tables" in found["errors"] else _show_errors)(found["errors"], console)
     if "cost" in request.sections:
         _show_latency(record, console)
     console.print(f"record: {run / FILE}", soft_wrap=True)
@@ -96,6 +97,30 @@ def _show_errors(errors: dict, console: "Console") -> None:
         by_hand = errors["hand_labels"]
         title = f"error classes by hand: {by_hand['labelled']} errors labelled, {by_hand['empty']} left empty"
         _show_classes(title, by_hand, console)
+
+
+def _show_view(errors: dict, console: "Console") -> None:
+    """What a task without labels of whole texts shows of its errors."""
+    from plankwise.report.text import change
+
+    console.print(f"{errors['examples']:,} {errors['unit']} of dev", soft_wrap=True)
+    if cells := errors.get("cells"):
+        table = _table(errors["cells_of"], "", "successor right", "successor wrong")
+        table.add_row("predecessor right", str(cells["both_right"]), str(cells["lost"]))
+        table.add_row("predecessor wrong", str(cells["gained"]), str(cells["both_wrong"]))
+        console.print(table)
+    for one in errors["tables"]:
+        heads = [one["of"]] * bool(one["of"]) + [column["name"] for column in one["columns"]]
+        table = _table(f"{one['title']}: before → after", one["first"], *(head.replace(" ", "\n") for head in heads))
+        for row in one["rows"]:
+            figures = zip(row["before"], row["after"], one["columns"], strict=True)
+            of = [f"{row['of']:,}"] * bool(one["of"])
+            table.add_row(
+                row["name"], *of, *(change(before, after, column["form"]) for before, after, column in figures)
+            )
+        console.print(table)
+    console.print(f"\n{errors['note']}")
+    console.print(f"{errors['cases_title']}: {errors['cases_total']:,}; `plankwise report` shows them")
 
 
 def _show_classes(title: str, classes: dict, console: "Console") -> None:
