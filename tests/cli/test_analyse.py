@@ -44,6 +44,32 @@ def test_errors_are_shown_and_where_the_record_lies(command, run, tmp_path):
     assert "doubtful label" in result.out
 
 
+def test_a_task_without_labels_of_whole_texts_shows_its_own_figures(command, run, tiny, tmp_path):
+    from plankwise.config import validate_config
+
+    tags = {"films": ("film", "plot"), "people": ("actor",)}
+    lines = [
+        "".join(
+            f"{word}\t{next((f'B-{kind}' for kind, words in tags.items() if word in words), 'O')}\n"
+            for word in text.split()
+        )
+        for text, _ in tiny.make_rows(48)
+    ]
+    (tmp_path / "names.conll").write_text("\n".join(lines), "utf-8")
+    task = {"name": "tokens", "train": str(tmp_path / "names.conll"), "dev_share": 0.5}
+    (run / "config.toml").write_text(validate_config({"task": task, "training": {"max_length": 16}}).to_toml())
+    result = command("analyse", run, "--only", "errors")
+    assert result.code == 0, result.err
+    errors = json.loads((run / "record.json").read_text())["analysis"]["errors"]
+    shown = [line.split() for line in result.out.splitlines()]
+    for row in errors["tables"][0]["rows"]:
+        pairs = zip(row["before"], row["after"], strict=True)
+        figures = [part for a, b in pairs for part in ([str(a)] if a == b else [str(a), "→", str(b)])]
+        assert [row["name"], str(row["of"]), *figures] in shown
+    assert ["predecessor", "right", str(errors["cells"]["both_right"]), str(errors["cells"]["lost"])] in shown
+    assert max(len(line) for line in result.out.splitlines() if str(tmp_path) not in line) <= 80
+
+
 def test_the_cost_is_measured_as_asked_and_shown_by_batch_size(command, run):
     result = command("analyse", run, "--only", "cost", "--batch-sizes", "1, 8", "--predictions", 3, "--threads", 1)
     assert result.code == 0, result.err

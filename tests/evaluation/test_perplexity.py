@@ -21,7 +21,14 @@ from transformers import (
 
 from plankwise.data.masking import IGNORED, PAIR
 from plankwise.errors import RunError
-from plankwise.evaluation.perplexity import language_loss, measure_perplexity, perplexity, unigram_losses
+from plankwise.evaluation.perplexity import (
+    language_loss,
+    measure_perplexity,
+    measure_tokens,
+    perplexity,
+    unigram_losses,
+    wanted_tokens,
+)
 from plankwise.runtimes.torch import TorchPredictor
 
 SIZES = {"vocab_size": 12, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
@@ -160,3 +167,29 @@ def test_frequencies_of_much_text_have_the_perplexity_of_its_tokens():
     labels = torch.arange(4).repeat(2_000)[None]
     found = unigram_losses(lambda: [{"labels": labels}], "mlm", 4)
     assert found.metrics()["perplexity"] == pytest.approx(4, rel=1e-3)
+
+
+@pytest.mark.parametrize("objective", ["mlm", "clm"])
+def test_what_is_measured_token_by_token_sums_up_to_the_sequences(objective):
+    torch.manual_seed(0)
+    model = BertForMaskedLM(BertConfig(**SIZES, is_decoder=objective == "clm"))
+    batch = make_batch()
+    if objective == "clm":
+        batch["labels"] = torch.where(batch["input_ids"] == 0, IGNORED, batch["input_ids"])
+    found = measure_tokens(TorchPredictor(model), [batch], objective)
+    whole = measure_perplexity(TorchPredictor(model), [batch], objective)
+    wanted = wanted_tokens(batch["labels"], objective)
+    assert np.bincount(wanted.rows, found.losses) == pytest.approx(whole.losses)
+    assert np.bincount(wanted.rows).tolist() == whole.tokens.tolist()
+    assert torch.equal(
+        torch.from_numpy(wanted.ids), batch["labels"][torch.from_numpy(wanted.rows), torch.from_numpy(wanted.places)]
+    )
+    assert len(found.guesses) == len(found.losses) == whole.tokens.sum()
+
+
+def test_the_first_guess_is_the_likeliest_token():
+    shares = [0.05] * 12
+    shares[6] = 0.45
+    found = measure_tokens(TorchPredictor(answering(shares)), [make_batch()], "mlm")
+    assert found.guesses.tolist() == [6, 6, 6]
+    assert np.exp(-found.losses) == pytest.approx([0.45, 0.05, 0.45])

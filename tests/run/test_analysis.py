@@ -226,15 +226,22 @@ def test_a_task_on_numbers_has_no_errors_and_says_so(make_run, table_file, capsy
         analyse(folder, AnalysisRequest(sections=("errors",), sample=folder / "errors.csv"), QUIET)
 
 
-def test_a_text_task_is_looked_into_without_errors(make_run, tiny, tmp_path, cheap_cost):
+def test_a_text_task_has_a_view_of_its_own_and_nothing_to_label_by_hand(make_run, tiny, tmp_path, cheap_cost):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(text for text, _ in tiny.make_rows(60)), "utf-8")
     folder = make_run(task={"name": "text", "path": str(corpus), "unit": "line", "dev_share": 0.3})
     before = {path.name for path in folder.iterdir()}
     found = analyse(folder, AnalysisRequest(), QUIET)["analysis"]
-    assert found.keys() == {"inside", "cost"}
+    assert found.keys() == {"errors", "inside", "cost"}
     assert found["inside"]["cka"]["tokens"] > 0
+    assert found["errors"]["kind"] == "text"
+    assert found["errors"]["tables"][0]["rows"][0]["of"] == found["errors"]["examples"] > 0
     assert {path.name for path in folder.iterdir()} == before | {"log.txt"}
+    with pytest.raises(
+        ConfigError, match="task is on text, but errors are labelled by hand only where whole texts have"
+    ):
+        analyse(folder, AnalysisRequest(sections=("errors",), sample=tmp_path / "errors.csv"), QUIET)
+    assert not (tmp_path / "errors.csv").exists()
 
 
 def test_what_is_no_finished_compression_is_refused(make_run, tmp_path):

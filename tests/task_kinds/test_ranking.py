@@ -193,20 +193,26 @@ def test_the_queries_whose_best_text_fell_furthest_come_first():
     before = np.array([0.0, 2, 1] * 3)
     after = np.array([0.0, 2, 1, 2, 2, 1, 3, 1, 2])
     found = compare_rankings(some, before, after)
-    assert [(one["query"], one["text"], one["before"], one["after"], one["first"]) for one in found["fallen"]] == [
-        ("fell far", "y", 1, 3, "x"),
-        ("fell", "y", 1, 1.5, "x"),
+    assert [(dict(case.fields), case.title, case.before, case.after) for case in found.cases] == [
+        ({"query": "fell far", "its best text": "y"}, "from rank 1 to 3", ["first: y"], ["first: x"]),
+        ({"query": "fell", "its best text": "y"}, "from rank 1 to 1.5", ["first: y"], ["first: x"]),
     ]
-    assert (found["queries"], found["worse"], found["better"], found["fallen_total"]) == (3, 2, 0, 2)
-    without = compare_rankings(some, before, after, keep_texts=False)
-    assert set(without["fallen"][0]) == {"row", "texts", "before", "after"}
+    assert (found.examples, found.cases_total) == (3, 2)
+    assert "2 queries rank worse and 0 better" in found.note
+    (table,) = found.tables
+    assert [(row.name, row.before, row.after, row.of) for row in table.rows] == [
+        ("first", [3], [1], 3),
+        ("among the first 3", [3], [3], 3),
+        ("among the first 10", [3], [3], 3),
+    ]
+    assert compare_rankings(some, before, before).cases == []
 
 
 def test_a_ranking_has_no_errors_to_label(open_task, tiny_model_folder, tmp_path):
     task = open_task()
     model = task.load(Loader(), str(tiny_model_folder)).model
     given = (lambda name: TorchPredictor(model), AnalysisOptions())
-    assert task.find_errors(*given, ErrorRequest(), {}, QUIET)["agreement"] == pytest.approx(1)
+    assert task.find_errors(*given, ErrorRequest(), {}, QUIET)["cases_total"] == 0
     with pytest.raises(ConfigError, match="leave --sample and --labels out"):
         task.find_errors(*given, ErrorRequest(sample=tmp_path / "x.csv"), {}, QUIET)
 

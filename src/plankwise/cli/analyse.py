@@ -2,8 +2,9 @@
 
 Example: plankwise analyse runs/demo --batch-sizes 1,8 --sample errors.csv
 
-What is found is added to the run's record. Error classes are the rules in the recipe's section `analysis`; to change them later,
-edit the recipe and give it as --recipe. A sample of errors, its column error_class filled in by hand, is read back with --labels.
+What is found is added to the run's record. Each kind of task has its own view of errors. Where whole texts have classes,
+error classes are the rules in the recipe's section `analysis`; to change them later, edit the recipe and give it as --recipe. A
+sample of errors, its column error_class filled in by hand, is read back with --labels.
 """
 
 from pathlib import Path
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NEEDS_ARGUMENTS = True
-MOST_FALLEN = 10  # queries that the terminal shows
 
 
 def command(
@@ -66,8 +66,7 @@ def command(
     record = analyse(run, request, console)
     found = record["analysis"]
     if "errors" in request.sections and "errors" in found:
-        show = _show_ranks if "fallen" in found["errors"] else _show_errors
-        show(found["errors"], console)
+        (_show_view if "tables" in found["errors"] else _show_errors)(found["errors"], console)
     if "cost" in request.sections:
         _show_latency(record, console)
     console.print(f"record: {run / FILE}", soft_wrap=True)
@@ -100,25 +99,28 @@ def _show_errors(errors: dict, console: "Console") -> None:
         _show_classes(title, by_hand, console)
 
 
-def _show_ranks(errors: dict, console: "Console") -> None:
-    from rich.text import Text
+def _show_view(errors: dict, console: "Console") -> None:
+    """What a task without labels of whole texts shows of its errors."""
+    from plankwise.report.text import change
 
-    agreement = (
-        "none: a model gives all texts one score" if errors["agreement"] is None else f"{errors['agreement']:.3f}"
-    )
-    console.print(
-        f"of {errors['queries']} dev queries {errors['worse']} rank worse and {errors['better']} better; agreement of both orders "
-        f"(Kendall's tau) {agreement}",
-        soft_wrap=True,
-    )
-    if errors["fallen"]:
-        shown = errors["fallen"][:MOST_FALLEN]
-        title = f"best relevant text, {len(shown)} of {errors['fallen_total']} that fell"
-        table = _table(f"{title}: its rank", "query", "before", "after", "texts")
-        for row in shown:
-            name = row.get("query", f"query {row['row'] + 1}")
-            table.add_row(Text(name), f"{row['before']:g}", f"{row['after']:g}", str(row["texts"]))
+    console.print(f"{errors['examples']:,} {errors['unit']} of dev", soft_wrap=True)
+    if cells := errors.get("cells"):
+        table = _table(errors["cells_of"], "", "successor right", "successor wrong")
+        table.add_row("predecessor right", str(cells["both_right"]), str(cells["lost"]))
+        table.add_row("predecessor wrong", str(cells["gained"]), str(cells["both_wrong"]))
         console.print(table)
+    for one in errors["tables"]:
+        heads = [one["of"]] * bool(one["of"]) + [column["name"] for column in one["columns"]]
+        table = _table(f"{one['title']}: before → after", one["first"], *(head.replace(" ", "\n") for head in heads))
+        for row in one["rows"]:
+            figures = zip(row["before"], row["after"], one["columns"], strict=True)
+            of = [f"{row['of']:,}"] * bool(one["of"])
+            table.add_row(
+                row["name"], *of, *(change(before, after, column["form"]) for before, after, column in figures)
+            )
+        console.print(table)
+    console.print(f"\n{errors['note']}")
+    console.print(f"{errors['cases_title']}: {errors['cases_total']:,}; `plankwise report` shows them")
 
 
 def _show_classes(title: str, classes: dict, console: "Console") -> None:

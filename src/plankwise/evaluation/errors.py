@@ -32,12 +32,7 @@ def analyse_errors(
     return {
         "examples": len(labels),
         "labels": list(names),
-        "cells": {
-            "both_right": int((before & after).sum()),
-            "lost": int((before & ~after).sum()),
-            "gained": int((~before & after).sum()),
-            "both_wrong": int((~before & ~after).sum()),
-        },
+        "cells": count_cells(before, after),
         "agreement": float((predicted["predecessor"] == predicted["successor"]).mean()),
         "kappa": cohen_kappa(predicted["predecessor"], predicted["successor"], len(names)),
         "confusion": {name: count_pairs(labels, predicted[name], len(names)).tolist() for name in MODELS},
@@ -46,7 +41,7 @@ def analyse_errors(
             {"label": names[index], **_shares_right(labels == index, right)} for index in np.unique(labels).tolist()
         ],
         "by_length": [
-            {"low": low, "high": high, **_shares_right(mask, right)} for low, high, mask in _length_bins(lengths)
+            {"low": low, "high": high, **_shares_right(mask, right)} for low, high, mask in length_bins(lengths)
         ],
         "flips_total": len(rows),
         "flips": [
@@ -62,6 +57,16 @@ def analyse_errors(
             }
             for row in rows[:MOST_FLIPS]
         ],
+    }
+
+
+def count_cells(before: np.ndarray, after: np.ndarray) -> dict[str, int]:
+    """How many examples are right before and after, (N,) each: both, one of the two, none."""
+    return {
+        "both_right": int((before & after).sum()),
+        "lost": int((before & ~after).sum()),
+        "gained": int((~before & after).sum()),
+        "both_wrong": int((~before & ~after).sum()),
     }
 
 
@@ -107,7 +112,7 @@ def _shares_right(mask: np.ndarray, right: dict[str, np.ndarray]) -> dict:
     return {"count": int(mask.sum()), **{name: float(right[name][mask].mean()) for name in MODELS}}
 
 
-def _length_bins(lengths: list[int]) -> list[tuple[int, int, np.ndarray]]:
+def length_bins(lengths: list[int]) -> list[tuple[int, int, np.ndarray]]:
     """Shortest and longest of each bin and which examples it holds; examples of one length are in one bin."""
     values = np.asarray(lengths)
     shares = np.arange(1, LENGTH_BINS + 1) / LENGTH_BINS

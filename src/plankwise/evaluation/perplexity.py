@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -70,6 +70,23 @@ def measure_perplexity(predictor: Predictor, batches: Iterable[Any], objective: 
     return SequenceLosses(np.concatenate(losses), np.concatenate(tokens), right / pairs if pairs else None)
 
 
+class TokenLosses(NamedTuple):
+    """What a model makes of the M predicted tokens, in the order of `wanted_tokens`."""
+
+    losses: np.ndarray  # (M,)
+    guesses: np.ndarray  # (M,) the tokens that it finds likeliest
+
+
+def measure_tokens(predictor: Predictor, batches: Iterable[Any], objective: Aim) -> TokenLosses:
+    """The same token by token."""
+    losses, guesses = [], []
+    for batch in batches:
+        found = _predict(predictor, {name: value for name, value in batch.items() if name != ROW}, objective)
+        losses.append(found.losses[found.counted])
+        guesses.append(found.logits.argmax(-1).cpu().numpy()[found.counted])
+    return TokenLosses(np.concatenate(losses), np.concatenate(guesses))
+
+
 def unigram_losses(batches: Callable[[], Iterable[Any]], objective: Aim, vocabulary: int) -> SequenceLosses:
     """The same of an answer that does not read the text: every token by its frequency among all other predicted tokens.
 
@@ -78,24 +95,33 @@ def unigram_losses(batches: Callable[[], Iterable[Any]], objective: Aim, vocabul
     """
     counts = np.zeros(vocabulary, dtype=np.int64)
     for batch in batches():
-        more = np.bincount(_wanted(batch["labels"], objective)[0], minlength=len(counts))
+        more = np.bincount(wanted_tokens(batch["labels"], objective).ids, minlength=len(counts))
         counts = np.pad(counts, (0, len(more) - len(counts))) + more  # ids of tokenizers may have gaps
     different = int((counts > 0).sum())
     left = np.maximum(counts - 1, 0) + different / vocabulary
     cost = np.log(counts.sum() - 1 + different) - np.log(left)
     losses, tokens = [], []
     for batch in batches():
-        wanted, rows = _wanted(batch["labels"], objective)
+        wanted, rows, _ = wanted_tokens(batch["labels"], objective)
         losses.append(np.bincount(rows, cost[wanted], minlength=len(batch["labels"])))
         tokens.append(np.bincount(rows, minlength=len(batch["labels"])))
     return SequenceLosses(np.concatenate(losses), np.concatenate(tokens))
 
 
-def _wanted(labels: torch.Tensor, objective: Aim) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of a batch that are predicted, and in which of its sequences each is."""
-    values = (labels[:, 1:] if objective == "clm" else labels).numpy()
-    chosen = values != IGNORED
-    return values[chosen], np.nonzero(chosen)[0]
+class Wanted(NamedTuple):
+    """The tokens of a batch that are predicted, in which of its sequences each is, and at which place there."""
+
+    ids: np.ndarray
+    rows: np.ndarray
+    places: np.ndarray
+
+
+def wanted_tokens(labels: torch.Tensor, objective: Aim) -> Wanted:
+    """What is predicted, by the labels (B, T): after the first token of each sequence, if a model writes from left to right."""
+    first = int(objective == "clm")
+    values = labels[:, first:].numpy()
+    rows, places = np.nonzero(values != IGNORED)
+    return Wanted(values[rows, places], rows, places + first)
 
 
 def perplexity(mean_loss: float) -> float:
@@ -107,6 +133,23 @@ def _sum(
     predictor: Predictor, inputs: dict[str, torch.Tensor], objective: Aim
 ) -> tuple[np.ndarray, np.ndarray, Outputs]:
     """For each sequence the loss summed over its predicted tokens and how many they are; and the model's outputs."""
+    found = _predict(predictor, inputs, objective)
+    size = len(inputs["labels"])
+    summed = np.bincount(found.rows, found.losses, minlength=size)
+    return summed, np.bincount(found.rows[found.counted], minlength=size), found.outputs
+
+
+class _Predicted(NamedTuple):
+    """What a model makes of the tokens of a batch; of those not `counted` nothing is to be predicted, and they lose 0."""
+
+    losses: np.ndarray  # (M,)
+    rows: np.ndarray  # (M,) the sequence that each is in
+    counted: np.ndarray  # (M,)
+    logits: torch.Tensor  # (M, V)
+    outputs: Outputs
+
+
+def _predict(predictor: Predictor, inputs: dict[str, torch.Tensor], objective: Aim) -> _Predicted:
     labels = inputs["labels"].to(predictor.device)
     others = {name: value for name, value in inputs.items() if name not in ("labels", PAIR)}
     if objective == "clm":
@@ -119,6 +162,5 @@ def _sum(
         logits, wanted = outputs["logits"], labels[chosen]
         rows = chosen.nonzero()[:, 0]
     losses = functional.cross_entropy(logits.float(), wanted, reduction="none", ignore_index=IGNORED)
-    places, counted = rows.cpu().numpy(), (wanted != IGNORED).cpu().numpy()
-    summed = np.bincount(places, losses.cpu().numpy(), minlength=len(labels))
-    return summed, np.bincount(places[counted], minlength=len(labels)), outputs
+    counted = (wanted != IGNORED).cpu().numpy()
+    return _Predicted(losses.cpu().numpy(), rows.cpu().numpy(), counted, logits, outputs)

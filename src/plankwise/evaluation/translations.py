@@ -21,6 +21,16 @@ def score_translations(written: Sequence[str], references: Sequence[str]) -> dic
     return {"bleu": bleu.score, "chrf": metrics.CHRF().corpus_score(list(written), [list(references)]).score}
 
 
+def score_sentences(written: Sequence[str], references: Sequence[str]) -> np.ndarray:
+    """chrF of each text by itself, (N,).
+
+    Raises:
+        MissingExtraError: sacrebleu is not installed.
+    """
+    metric = _sacrebleu().CHRF()
+    return np.array([metric.sentence_score(one, [other]).score for one, other in zip(written, references, strict=True)])
+
+
 def count_ngrams(written: Sequence[str], references: Sequence[str]) -> np.ndarray:
     """Of each text what BLEU sums up, (N, 10): n-grams that are right, n-grams there are, both lengths."""
     metric = _sacrebleu().BLEU(effective_order=True)

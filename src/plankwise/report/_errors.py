@@ -1,33 +1,27 @@
 """Where the models err: the four cells, confusion, calibration, classes and lengths, kinds of error, and the flips to read.
 
-Of a ranking: the queries that lose (`_ranks`).
+Tasks without labels of whole texts have an error view instead (`_error_view`).
 """
 
 from typing import Any
 
+from plankwise.report._error_view import PAIR, count_cells, found_of, is_view, show_view, view_charts
 from plankwise.report._html import Column, TableCell, fold, paragraph, table
-from plankwise.report._ranks import ranks
 from plankwise.report._svg import show_all
 from plankwise.report.charts import Axis, BarChart, Bars, Chart, Charts, HeatMap, Lines, Series
 from plankwise.report.text import MISSING, cut, esc, is_number, number, share
 
 MAX_LABELS = 12
 MAX_TEXT = 600
-CELLS = {
-    "both_right": "both right",
-    "lost": "lost: only the predecessor is right",
-    "gained": "gained: only the successor is right",
-    "both_wrong": "both wrong",
-}
-PAIR = ("predecessor", "successor")
 
 
 def errors(record: dict) -> str:
     """The charts and tables of the analysis of errors; empty without one."""
-    found = _found(record)
+    found = found_of(record)
+    if is_view(found):
+        return show_view(found)
     return (
-        ranks(found)
-        + _agreement(found)
+        _agreement(found)
         + show_all(error_charts(record))
         + _all_classes(found)
         + _classes(found, "classes", "Kinds of error")
@@ -37,23 +31,20 @@ def errors(record: dict) -> str:
 
 def error_charts(record: dict) -> Charts:
     """Confusion, calibration, what is right by length and by class, and kinds of error, each for both models."""
-    found = _found(record)
+    found = found_of(record)
     return {
         "confusion": _confusions(found),
         "calibration": _calibration(found.get("calibration") or {}),
         "right-by-length": _by_length(found),
         "kinds-of-error": _kinds(found),
         "right-by-class": _by_class(found),
+        "errors": view_charts(found),
     }
-
-
-def _found(record: dict) -> dict:
-    return record.get("analysis", {}).get("errors") or {}
 
 
 def flips(record: dict, key: str = "flips", most: int = 500) -> str:
     """The examples on which the models differ, with a filter; texts are cut at MAX_TEXT characters."""
-    found = _found(record)
+    found = found_of(record)
     listed = found.get("flips") or []
     if not listed:
         return ""
@@ -92,16 +83,10 @@ def _agreement(found: dict) -> str:
     if not cells:
         return ""
     total = found.get("examples") or sum(cells.values())
-    rows = [
-        {"cell": text, "examples": cells.get(key), "share": cells.get(key, 0) / (total or 1)}
-        for key, text in CELLS.items()
-    ]
-    agree = (
+    return paragraph(
         f"The models agree on {share(found.get('agreement'))} of {total:,} dev examples; "
         f"Cohen's kappa is {number(found.get('kappa'), 3)}."
-    )
-    columns = [Column("cell", "cell"), Column("examples", "examples", str), Column("share", "share", share)]
-    return paragraph(agree) + table("Right and wrong, both models", columns, rows, key="cells")
+    ) + count_cells(cells, "examples", total)
 
 
 def _confusions(found: dict) -> list[Chart]:

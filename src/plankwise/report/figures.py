@@ -1,9 +1,10 @@
 """The plots as PNG and SVG for papers, one file a plot; needs the extra `plots`.
 
 From one run: loss, dev score, replacing rate (as Figure 2 of Xu et al. 2020), masks, latency, speed-up, tokens per second,
-calibration, right by length, kinds of error, CKA, token paths, impact of slots (latency and speed-up as Figures 5.4 to 5.6 of the
-thesis). From several: score by constant replacing rate (as Figure 3 of the paper), by starting rate and by when the rate reaches 1,
-a line a learning rate (as Figures 5.1 to 5.3 of the thesis), and speed-up against what was kept, with a panel for each task.
+calibration, right by length, kinds of error (for tasks without labels their error view), CKA, token paths, impact of slots
+(latency and speed-up as Figures 5.4 to 5.6 of the thesis). From several: score by constant replacing rate (as Figure 3 of the
+paper), by starting rate and by when the rate reaches 1, a line a learning rate (as Figures 5.1 to 5.3 of the thesis), and speed-up
+against what was kept, with a panel for each task.
 From a frontier: score against speed, for each batch size, and against size.
 """
 
@@ -24,7 +25,7 @@ from plankwise.report.runs import run_charts
 # Of a run's charts those that are written as files; the others are on the page alone.
 OF_A_RUN = (
     "loss", "score", "replacing-rate", "masks", "latency", "speed-up", "tokens-per-second", "calibration",
-    "right-by-length", "kinds-of-error", "cka", "paths", "impact",
+    "right-by-length", "kinds-of-error", "errors", "cka", "paths", "impact",
 )  # fmt: skip
 
 

@@ -78,14 +78,14 @@
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let shown = 0;
       items.forEach((item, index) => {
-        const fits = words.every((word) => texts[index].includes(word)) && (!select.value || item.dataset.kind === select.value);
+        const fits = words.every((word) => texts[index].includes(word)) && (!select || !select.value || item.dataset.kind === select.value);
         item.hidden = !fits;
         shown += fits;
       });
       count.textContent = shown === items.length ? `${shown} shown` : `${shown} of ${items.length} shown`;
     };
     input.addEventListener("input", apply);
-    select.addEventListener("change", apply);
+    if (select) select.addEventListener("change", apply);
   }
 
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => { one.open = true; }));

@@ -6,6 +6,7 @@ from typing import Any
 from plankwise.record import Shown
 from plankwise.report._cost import cost
 from plankwise.report._effort import effort
+from plankwise.report._error_view import cases
 from plankwise.report._errors import errors, flips
 from plankwise.report._html import Column, TableCell, facts, fold, grid, paragraph, section, table
 from plankwise.report._inside import drops_of, inside
@@ -27,6 +28,7 @@ def run_sections(record: dict, key: str, *, most_flips: int = 500, drawings: boo
         section("Cost", cost(record), key="cost") if drawings else "",
         section("Errors", errors(record), key="errors") if drawings else "",
         section("Flips to read", flips(record, f"{key}-flips", most_flips), key="flips") if most_flips else "",
+        section("Cases to read", cases(record, f"{key}-cases", most_flips), key="cases") if most_flips else "",
         section("Inside", inside(record), key="inside") if drawings else "",
         section("How it was made", setup(record), key="setup"),
     ]

@@ -91,3 +91,13 @@ def slot_name(slot: dict) -> str:
     if not span:
         return str(slot["path"])
     return f"{slot['path']} {span[0]}" + (f"–{span[-1]}" if len(span) > 1 else "")
+
+
+FORMS: dict[str, Callable[[Any], str]] = {"count": lambda value: f"{value:,.0f}", "share": share, "number": fixed(2)}
+
+
+def change(before: Any, after: Any, form: str) -> str:
+    """A figure of an error view before and after, in one of FORMS; only once where it is the same."""
+    show = FORMS[form]
+    shown = [show(value) if is_number(value) else MISSING for value in (before, after)]
+    return shown[0] if shown[0] == shown[1] else " → ".join(shown)

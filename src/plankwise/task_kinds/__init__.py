@@ -29,6 +29,7 @@ from plankwise.analysis_options import AnalysisOptions
 from plankwise.config import RunConfig
 from plankwise.data.encode import Encoded
 from plankwise.errors import ConfigError
+from plankwise.evaluation.error_view import ErrorView
 from plankwise.evaluation.latency import Timed
 from plankwise.evaluation.metrics import retained
 from plankwise.kinds import load_kind
@@ -231,16 +232,30 @@ class Task(ABC):
     ) -> dict | None:
         """Where `predecessor` and `successor` are right and wrong, as JSON; `before` is what an earlier analysis found.
 
-        None, after saying why, if such a task has no analysis of errors.
+        A kind whose errors can be labelled by hand has its own; all others have `view_errors`. None, after saying why, if such
+        a task has no analysis of errors.
 
         Raises:
             ConfigError: the request asks for what cannot be.
         """
         if request.sample or request.labels:
             raise ConfigError(
-                f"the run's task is on {self.kind}, which has no analysis of errors; leave --sample and --labels out"
+                f"the run's task is on {self.kind}, but errors are labelled by hand only where whole texts have classes; leave "
+                "--sample and --labels out"
             )
-        console.print(f"errors: left out, since the task is on {self.kind}, which has no analysis of errors")
+
+        def open_and_tell(name: str) -> Predictor:
+            console.print(f"errors: the {name} answers the dev examples")
+            return open_model(name)
+
+        view = self.view_errors(open_and_tell)
+        if view is None:
+            console.print(f"errors: left out, since the task is on {self.kind}, which has no analysis of errors")
+            return None
+        return view.to_json(keep_texts=options.texts)
+
+    def view_errors(self, open_model: Callable[[str], Predictor]) -> ErrorView | None:
+        """What dev shows of the errors of `predecessor` and `successor`, the same at each call; None if the kind does not say."""
         return None
 
     @abstractmethod

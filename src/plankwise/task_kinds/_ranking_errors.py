@@ -1,84 +1,77 @@
 """Which queries lose by the successor: where each one's best relevant text stood before, and stands after."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
 import numpy as np
-from rich.console import Console
 from scipy.stats import kendalltau, rankdata
 
-from plankwise.analysis_options import AnalysisOptions
 from plankwise.data.ranking import Candidates
-from plankwise.errors import ConfigError
-from plankwise.evaluation.errors import MODELS
+from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Row, Table, worst_first
 from plankwise.evaluation.ranking import TOLERANCE, score_rankings
-from plankwise.runtimes import Predictor
-from plankwise.task_kinds import ErrorRequest
-from plankwise.task_kinds._ranking_examples import DEV
 
-if TYPE_CHECKING:
-    from plankwise.task_kinds.ranking import Ranking
-
-MOST = 50  # queries that are listed
+PLACES = (1, 3, 10)  # the best text is among so many
 
 
-def find_errors(
-    task: "Ranking",
-    open_model: Callable[[str], Predictor],
-    options: AnalysisOptions,
-    request: ErrorRequest,
-    console: Console,
-) -> dict:
-    """How many queries rank better and worse, how alike both orders are, and the queries whose best text fell furthest.
+class Best(NamedTuple):
+    """The best relevant text of a query: of those with the highest gain, the one that the predecessor ranks highest."""
 
-    Raises:
-        ConfigError: errors are to be labelled, but an order is not right or wrong.
+    query: int
+    text: str
+    ranks: tuple[float, float]  # before and after; texts with the same score share the mean of their ranks
+    first: tuple[str, str]  # the text that each model puts first
+
+
+def compare_rankings(candidates: Candidates, before: np.ndarray, after: np.ndarray) -> ErrorView:
+    """The view of two models by their scores (N,) of all texts.
+
+    The agreement is Kendall's tau-b, the mean over the queries where neither model gives all texts one score.
     """
-    if request.sample or request.labels:
-        raise ConfigError(
-            "the run's task is on rankings, so no answer is right or wrong; leave --sample and --labels out"
-        )
-    console.print(f"errors: both models rank the texts of {len(task.candidates.queries)} dev queries")
-    scores = [task.outputs(open_model(name))[DEV] for name in MODELS]
-    return compare_rankings(task.candidates, *scores, keep_texts=options.texts)
-
-
-def compare_rankings(candidates: Candidates, before: np.ndarray, after: np.ndarray, *, keep_texts: bool = True) -> dict:
-    """The same of both models' scores (N,). Texts with the same score share the mean of their ranks.
-
-    `agreement` is Kendall's tau-b, the mean over the queries where neither model gives all texts one score.
-    """
-    changes = score_rankings(after, candidates)[:, 0] - score_rankings(before, candidates)[:, 0]
-    rows, taus = [], []
+    scores = [score_rankings(some, candidates)[:, 0] for some in (before, after)]
+    changes, taus, found = scores[1] - scores[0], [], []
     for query in range(len(candidates.queries)):
         own = candidates.rows(query)
-        ranks = [rankdata(-scores[own]) for scores in (before, after)]
+        ranks = [rankdata(-some[own]) for some in (before, after)]
         if all(np.ptp(some) > 0 for some in ranks):
             taus.append(float(kendalltau(*ranks).statistic))
         if (candidates.gains[own] > 0).any():
-            rows.append(_describe(candidates, query, *ranks, keep_texts=keep_texts))
-    fallen = sorted((row for row in rows if row["after"] > row["before"]), key=lambda row: row["before"] - row["after"])
-    return {
-        "queries": len(candidates.queries),
-        "better": int((changes > TOLERANCE).sum()),
-        "worse": int((changes < -TOLERANCE).sum()),
-        "agreement": float(np.mean(taus)) if taus else None,
-        "fallen_total": len(fallen),
-        "fallen": fallen[:MOST],
-    }
+            found.append(_find_best(candidates, query, *ranks))
+    rows = worst_first(np.array([one.ranks[1] - one.ranks[0] for one in found]))
+    worse, better = ((change > TOLERANCE).sum() for change in (-changes, changes))
+    agreement = f"is {np.mean(taus):.3f}" if taus else "cannot be told: a model gives all texts one score"
+    return ErrorView(
+        kind="ranking",
+        examples=len(candidates.queries),
+        unit="queries",
+        note=(
+            f"By nDCG {worse:,} queries rank worse and {better:,} better; how far both orders agree (Kendall's tau) {agreement}. Texts with the same score share the mean of their ranks."
+        ),
+        tables=[_tabulate(found)],
+        cases=[
+            Case(
+                found[row].query,
+                f"from rank {found[row].ranks[0]:g} to {found[row].ranks[1]:g}",
+                [("query", candidates.queries[found[row].query]), ("its best text", found[row].text)],
+                *([f"first: {text}"] for text in found[row].first),
+            )
+            for row in rows[:MOST_CASES]
+        ],
+        cases_title="Queries whose best relevant text fell",
+        cases_total=len(rows),
+    )
 
 
-def _describe(candidates: Candidates, query: int, before: np.ndarray, after: np.ndarray, *, keep_texts: bool) -> dict:
-    """The ranks of a query's best relevant text: of those with the highest gain, the one that the predecessor ranks highest."""
+def _find_best(candidates: Candidates, query: int, before: np.ndarray, after: np.ndarray) -> Best:
     own = candidates.rows(query)
     gains, texts = candidates.gains[own], candidates.texts[own]
     best = min(np.flatnonzero(gains == gains.max()).tolist(), key=lambda row: before[row])
-    found: dict[str, Any] = {
-        "row": query,
-        "texts": len(texts),
-        "before": float(before[best]),
-        "after": float(after[best]),
-    }
-    if keep_texts:
-        found |= {"query": candidates.queries[query], "text": texts[best], "first": texts[int(after.argmin())]}
-    return found
+    first = texts[int(before.argmin())], texts[int(after.argmin())]
+    return Best(query, texts[best], (float(before[best]), float(after[best])), first)
+
+
+def _tabulate(found: list[Best]) -> Table:
+    ranks = np.array([one.ranks for one in found]).reshape(-1, 2)
+    counts = [(f"among the first {place}" if place > 1 else "first", (ranks <= place).sum(0)) for place in PLACES]
+    rows = [Row(name, [int(both[0])], [int(both[1])], len(found)) for name, both in counts]
+    return Table(
+        "Queries by where their best relevant text stands", "best text", [("queries", "count")], rows, "queries"
+    )

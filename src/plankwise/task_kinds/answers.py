@@ -5,7 +5,7 @@ The score is F1 over words as SQuAD defines it (`evaluation.spans`), exact match
 answer, a model may answer nothing, by the score of the first token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from plankwise.data.batch import plain_collator
 from plankwise.data.encode import Encoded
 from plankwise.data.squad import Question, read_squad
 from plankwise.errors import ConfigError, DataError
+from plankwise.evaluation.error_view import ErrorView
+from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, enforce
 from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.spans import score_answers
@@ -29,6 +31,7 @@ from plankwise.record import Shown
 from plankwise.runtimes import Predictor
 from plankwise.task_kinds import Answers as Outputs
 from plankwise.task_kinds import Task
+from plankwise.task_kinds._answer_errors import compare_answers
 from plankwise.task_kinds._answer_predictions import predict_table, predict_tests
 from plankwise.task_kinds._windows import Windows, choose_answers, encode_windows, find_spans, find_stride
 
@@ -122,14 +125,21 @@ class Answers(Task):
 
     def _score_questions(self, spans: np.ndarray) -> np.ndarray:
         """Exact match and F1 of each dev question, (N, 2)."""
-        answers, _ = choose_answers(spans, self.dev_windows, self.dev_questions, may_be_none=self.may_be_none)
-        return score_answers(answers, [one.answers for one in self.dev_questions])
+        return score_answers(self._choose(spans), [one.answers for one in self.dev_questions])
+
+    def _choose(self, spans: np.ndarray) -> list[str]:
+        """The answer to each dev question."""
+        return choose_answers(spans, self.dev_windows, self.dev_questions, may_be_none=self.may_be_none)[0]
 
     def texts(self, most: int) -> list[tuple[str, ...]]:
         return [(one.question, one.context) for one in self.dev_questions[:most]]
 
     def answer(self, outputs: Any) -> Any:
         return torch.stack([outputs[name].argmax(-1) for name in ("start_logits", "end_logits")], -1).tolist()
+
+    def view_errors(self, open_model: Callable[[str], Predictor]) -> ErrorView:
+        before, after = (self._choose(self.outputs(open_model(name))[DEV]) for name in MODELS)
+        return compare_answers(self.dev_questions, before, after)
 
     def check_config(self, config: RunConfig) -> None:
         if config.method.name in ("exits", "pkd"):

@@ -9,7 +9,7 @@ can be compared text by text. It depends on how many texts there are to be confu
 Files that are measured beside (STS, retrieval) never choose weights.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from plankwise.data.encode import Encoded
 from plankwise.data.quotes import Tally
 from plankwise.data.retrieval import Retrieval, Similarities, read_retrieval, read_similarities
 from plankwise.errors import ConfigError, DataError, RunError
+from plankwise.evaluation.error_view import ErrorView
+from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, enforce
 from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.predict import predict
@@ -48,6 +50,7 @@ from plankwise.record import Shown
 from plankwise.runtimes import Predictor
 from plankwise.runtimes.torch import TorchPredictor
 from plankwise.task_kinds import Answers, Examined, Imitation, Loss, Task
+from plankwise.task_kinds._embedding_errors import compare_neighbours
 from plankwise.task_kinds._embedding_predictions import PREDICTIONS, predict_table, predict_tests
 from plankwise.task_kinds._encoding import encode_table
 from plankwise.task_kinds._unlabelled import find_texts, refuse_labels
@@ -160,6 +163,10 @@ class Embedding(Task):
                 "be compared; set task.reference to the model that this one was made from"
             )
         return share_kept(find_neighbours(vectors), self._reference_neighbours)
+
+    def view_errors(self, open_model: Callable[[str], Predictor]) -> ErrorView:
+        before, after = (find_neighbours(self.outputs(open_model(name))[DEV]) for name in MODELS)
+        return compare_neighbours(self.dev_texts, self._reference_neighbours, before, after)
 
     def _measure_beside(self, predictor: Predictor) -> dict[str, float]:
         """What the files say that are measured beside."""

@@ -19,12 +19,13 @@ from rich.console import Console
 from torch.nn import functional
 from transformers import AutoModelForSequenceClassification
 
-from plankwise.analysis_options import AnalysisOptions
 from plankwise.config import RunConfig
 from plankwise.data.batch import plain_collator
 from plankwise.data.encode import Encoded
 from plankwise.data.ranking import Candidates
 from plankwise.errors import ConfigError
+from plankwise.evaluation.error_view import ErrorView
+from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, TRAIN_BETTER, TRAIN_HERE, enforce
 from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.predict import predict
@@ -34,9 +35,9 @@ from plankwise.models.loading import Loaded, Loader
 from plankwise.models.rankers import load_ranker
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
-from plankwise.task_kinds import Answers, ErrorRequest, Task
+from plankwise.task_kinds import Answers, Task
 from plankwise.task_kinds._encoding import encode_table
-from plankwise.task_kinds._ranking_errors import find_errors
+from plankwise.task_kinds._ranking_errors import compare_rankings
 from plankwise.task_kinds._ranking_examples import DEV, read_examples
 from plankwise.task_kinds._ranking_predictions import predict_table, predict_tests
 from plankwise.task_kinds.labels import has_classifier
@@ -160,15 +161,8 @@ class Ranking(Task):
     def answer(self, outputs: Any) -> Any:
         return outputs["logits"][:, 0].tolist()
 
-    def find_errors(
-        self,
-        open_model: Callable[[str], Predictor],
-        options: AnalysisOptions,
-        request: ErrorRequest,
-        before: dict,
-        console: Console,
-    ) -> dict | None:
-        return find_errors(self, open_model, options, request, console)
+    def view_errors(self, open_model: Callable[[str], Predictor]) -> ErrorView:
+        return compare_rankings(self.candidates, *(self.outputs(open_model(name))[DEV] for name in MODELS))
 
     def check_config(self, config: RunConfig) -> None:
         if config.method.name == "exits":

@@ -22,9 +22,17 @@ from plankwise.data.masking import IGNORED, Batcher, Masking
 from plankwise.data.sequences import Written, open_sequences, write_sequences
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.constant import beyond_unigrams
+from plankwise.evaluation.error_view import ErrorView
+from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, enforce
 from plankwise.evaluation.held_back import HALVES, first_half
-from plankwise.evaluation.perplexity import SequenceLosses, language_loss, measure_perplexity, unigram_losses
+from plankwise.evaluation.perplexity import (
+    SequenceLosses,
+    language_loss,
+    measure_perplexity,
+    measure_tokens,
+    unigram_losses,
+)
 from plankwise.files import read_as, write_text
 from plankwise.kinds import load_kind
 from plankwise.models.language import CLASSES, load_language_model
@@ -32,6 +40,7 @@ from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
 from plankwise.task_kinds import Answers, Examined, HeadAlone, Task
+from plankwise.task_kinds._text_errors import compare_losses
 from plankwise.task_kinds._unlabelled import find_texts, refuse_labels
 
 FOLDER = Path("checkpoints") / "blocks"  # goes with the checkpoints when the run is finished
@@ -91,6 +100,11 @@ class Text(Task):
 
     def _losses(self, predictor: Predictor) -> SequenceLosses:
         return measure_perplexity(predictor, self._held_out_batches(), self.options.objective)
+
+    def view_errors(self, open_model: Callable[[str], Predictor]) -> ErrorView:
+        objective = self.options.objective
+        before, after = (measure_tokens(open_model(name), self._held_out_batches(), objective) for name in MODELS)
+        return compare_losses(self.held_out.dataset, self._held_out_batches, objective, self.tokenizer, before, after)
 
     @cached_property
     def _unigrams(self) -> SequenceLosses:

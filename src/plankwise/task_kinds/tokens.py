@@ -5,7 +5,7 @@ tags mark them (`evaluation.entities`), and else the share of words whose tag is
 nothing, so that a short `max_length` does not flatter.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from plankwise.data.masking import IGNORED
 from plankwise.data.tagged import Tagged, read_tagged
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.entities import NOTHING, are_entities, count_entities, f1_of
+from plankwise.evaluation.error_view import ErrorView
+from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, enforce
 from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.models.labels import NEW_HEAD, check_labels
@@ -30,6 +32,7 @@ from plankwise.record import Shown
 from plankwise.runtimes import Predictor
 from plankwise.task_kinds import Answers, Task
 from plankwise.task_kinds._encoding import tell_encoded
+from plankwise.task_kinds._token_errors import compare_tags
 from plankwise.task_kinds._token_predictions import predict_table, predict_tests
 from plankwise.task_kinds._words import Pieces, encode_words, tag_words
 
@@ -135,9 +138,12 @@ class Tokens(Task):
         return np.stack([((predicted == self._truth) & known).sum(1), known.sum(1)], axis=1)
 
     def _count_entities(self, predicted: np.ndarray) -> np.ndarray:
+        return count_entities(self._name_tags(predicted), [text.tags for text in self.dev_texts])
+
+    def _name_tags(self, predicted: np.ndarray) -> list[list[str]]:
+        """The tags of each text's words, by what `outputs` gives."""
         names = (*self.tags, NOTHING)
-        tags = [[names[tag] for tag in row if tag != IGNORED] for row in predicted]
-        return count_entities(tags, [text.tags for text in self.dev_texts])
+        return [[names[tag] for tag in row if tag != IGNORED] for row in predicted]
 
     @cached_property
     def _truth(self) -> np.ndarray:
@@ -150,6 +156,10 @@ class Tokens(Task):
 
     def texts(self, most: int) -> list[tuple[str, ...]]:
         return [(" ".join(text.words),) for text in self.dev_texts[:most]]
+
+    def view_errors(self, open_model: Callable[[str], Predictor]) -> ErrorView:
+        before, after = (self._name_tags(self.outputs(open_model(name))[DEV]) for name in MODELS)
+        return compare_tags(self.dev_texts, before, after, entities=are_entities(self.tags))
 
     def check_config(self, config: RunConfig) -> None:
         if config.method.name == "exits":

@@ -5,7 +5,7 @@ BLEU of what the model writes by itself, as a share of 100; chrF stands beside i
 translation of the same length, not writing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from plankwise.data.encode import TextPairs
 from plankwise.data.masking import IGNORED
 from plankwise.data.parallel import Pair, read_pairs
 from plankwise.errors import ConfigError, DataError
+from plankwise.evaluation.error_view import ErrorView
+from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, enforce
 from plankwise.evaluation.translations import bleu_of, count_ngrams, score_translations
 from plankwise.models.loading import Loaded, Loader
@@ -28,6 +30,7 @@ from plankwise.record import Shown
 from plankwise.runtimes import Predictor
 from plankwise.task_kinds import Answers, Task
 from plankwise.task_kinds._encoding import tell_encoded
+from plankwise.task_kinds._translation_errors import compare_translations
 from plankwise.task_kinds._translation_predictions import predict_table, predict_tests
 from plankwise.task_kinds._unlabelled import refuse_labels
 from plankwise.task_kinds._writing import encode_pairs, find_ends, write_texts
@@ -127,6 +130,10 @@ class Translation(Task):
         sources = [text for (text,) in texts]
         pairs = encode_pairs(sources, sources, own, self.max_length, self.ends)
         return plain_collator(pairs, own)([{k: v for k, v in row.items() if k != "labels"} for row in pairs.dataset])
+
+    def view_errors(self, open_model: Callable[[str], Predictor]) -> ErrorView:
+        before, after = (self._write(open_model(name)) for name in MODELS)
+        return compare_translations(self.dev_pairs, before, after)
 
     def check_config(self, config: RunConfig) -> None:
         method: Any = config.method
