@@ -43,7 +43,8 @@ def compare_rankings(candidates: Candidates, before: np.ndarray, after: np.ndarr
         examples=len(candidates.queries),
         unit="queries",
         note=(
-            f"By nDCG {worse:,} queries rank worse and {better:,} better; how far both orders agree (Kendall's tau) {agreement}. Texts with the same score share the mean of their ranks."
+            f"By nDCG {worse:,} queries rank worse and {better:,} better; how far both orders agree (Kendall's tau) "
+            f"{agreement}. Texts with the same score share the mean of their ranks."
         ),
         tables=[_tabulate(found)],
         cases=[
