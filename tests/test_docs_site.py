@@ -150,7 +150,7 @@ def test_every_method_has_a_page_with_its_own_options():
     for name in files_of("methods"):
         text = (DOCS / "methods" / f"{name}.md").read_text("utf-8")
         assert f"<!-- generated: method {name} -->" in text
-        for heading in ("Formula", "Options", "When it is good", "Published figures", "Traps"):
+        for heading in ("Formula", "Options", "Where we depart", "When it is good", "Published figures", "Traps"):
             assert f"\n## {heading}\n" in text, name
 
 

@@ -12,6 +12,9 @@ from plankwise.training.trainer import StageTrainer
 CASES = [
     ("tinybert", {"projection": True}),
     ("minilm", {}),
+    ("mobilebert", {"below": 0.5}),
+    ("mobilebert", {"variant": "joint"}),
+    ("mobilebert", {"variant": "auxiliary"}),
     ("distilbert", {}),
     ("pd", {}),
     ("heads", {"rounds": 2}),

@@ -109,11 +109,11 @@ def test_a_run_leaves_a_sentence_encoder_that_is_scored_by_its_predecessor_and_u
 
 
 def test_methods_are_compared_text_by_text_with_other_metrics_beside(recipe, command, tmp_path):
-    folder = tmp_path / "compared"
-    command("compare", recipe, "--methods", "solve,kd,finetune", "--seeds", 1, "--folder", folder)
+    folder, row = tmp_path / "compared", ("--variant", "mobilebert: method.name=mobilebert method.alpha=0")
+    command("compare", recipe, "--methods", "solve,kd,finetune", *row, "--seeds", 1, "--folder", folder)
     (table,) = json.loads((folder / "table.json").read_text())["tasks"]
     rows = {row["label"]: row for row in table["rows"]}
-    assert list(rows) == ["predecessor", "solve", "kd", "finetune"]
+    assert list(rows) == ["predecessor", "solve", "kd", "finetune", "mobilebert"]
     assert not any(row["failure"] for row in rows.values())
     assert rows["predecessor"]["median"] == 1
     compared = [row["p"] for row in rows.values() if row["p"] is not None]
@@ -122,7 +122,7 @@ def test_methods_are_compared_text_by_text_with_other_metrics_beside(recipe, com
     notes = [note.partition(":")[0] for note in table["notes"]]
     assert [name for name in notes if name in BESIDE | {"cosine"}] == ["cosine", "sts_spearman", "ndcg@10"]
     steps = {cell["label"]: cell["steps"] for cell in table["cells"]}
-    assert steps == {"solve": 0, "kd": 6, "finetune": 6}
+    assert steps == {"solve": 0, "kd": 6, "finetune": 6, "mobilebert": 6}
 
 
 def test_training_brings_vectors_nearer_to_the_predecessors(recipe, quiet):

@@ -199,6 +199,12 @@ def test_methods_that_run_the_predecessor_beside_the_student_distil_on_text(text
     given = [f"predecessor.path={tmp_path / 'run' / 'predecessor'}", f"run.folder={tmp_path / 'relations'}"]
     record = compress(load_config(text_recipe, [*more, *given, "method.name=minilm"]), quiet_console)
     assert [record["stages"][name]["steps"] for name in ("intermediate", "prediction")] == [3, 3]
+    given[1] = f"run.folder={tmp_path / 'blocks'}"
+    record = compress(
+        load_config(text_recipe, [*more, *given, "method.name=mobilebert", "method.alpha=0"]), quiet_console
+    )
+    steps = {name: stage["steps"] for name, stage in record["stages"].items()}
+    assert steps == {**{f"transfer-{block}": 1 for block in (1, 2, 3, 4)}, "prediction": 2}
 
 
 def test_only_as_much_text_is_cut_into_sequences_as_the_steps_can_use(finished):

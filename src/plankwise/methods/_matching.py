@@ -6,8 +6,8 @@ copy of the predecessor runs beside the student, in eval mode, in every step. No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plankwise.core.plan import Plan
@@ -27,6 +27,7 @@ Distance: TypeAlias = (
     "Callable[[dict[str, torch.Tensor]], torch.Tensor]"  # of a batch that student and teacher just ran on
 )
 Learn: TypeAlias = "Callable[[Stage, nn.Module, Teacher], StageResult]"
+Beside: TypeAlias = "Callable[[Loss, Stage, nn.Module, Teacher], AbstractContextManager[Loss]]"
 
 
 def pair_blocks(model: nn.Module, plan: Plan, layers: str) -> list[list[tuple[str, str]]]:
@@ -71,12 +72,21 @@ class Teacher:
 
         self.model = copy.deepcopy(predecessor).eval().requires_grad_(False)
 
-    def __call__(self, inputs: dict[str, torch.Tensor]) -> None:
-        """Runs on a batch; labels are not read."""
+    def __call__(self, inputs: dict[str, torch.Tensor], until: str | None = None) -> None:
+        """Runs on a batch, to the end or until the module at a path has run; labels are not read."""
         import torch
 
         with torch.no_grad():
-            self.model(**{name: value for name, value in inputs.items() if name != "labels"})
+            run_until(self.model, {name: value for name, value in inputs.items() if name != "labels"}, until)
+
+
+def run_until(model: nn.Module, inputs: dict[str, torch.Tensor], path: str | None) -> None:
+    """A pass for what is tapped, which is left behind the module at a path; None: none is."""
+    from plankwise.solving.bench import stopping_after
+    from plankwise.solving.maps import Stop
+
+    with nullcontext() if path is None else stopping_after(model.get_submodule(path)), suppress(Stop):
+        model(**inputs)
 
 
 @contextmanager
@@ -121,21 +131,36 @@ def transferring(
         yield both
 
 
-def distil(start: Start, options: Any, learn: Learn | None = None) -> Outcome:
-    """Truncates the predecessor; `learn`, if given, trains all of it in the first `options.share` of the steps, the loss of `kd` in
-    the others."""
-    from plankwise.training.losses import distilling
+def distil(
+    start: Start,
+    options: Any,
+    learn: Learn | None = None,
+    stages: Sequence[str] = ("intermediate",),
+    beside: Beside | None = None,
+) -> Outcome:
+    """Truncates the predecessor; `learn`, if given, trains it in the first `options.share` of the steps, then the loss of `kd`.
+
+    The named stages have equal parts of that share. `beside` makes another loss of the last one's.
+    """
+    from plankwise.training.losses import distilling, task_loss
     from plankwise.training.targets import read_logits
 
     predecessor = start.job.predecessor
-    shares = {"intermediate": options.share} if learn else {}
+    shares = dict.fromkeys(stages, options.share / len(stages)) if learn else {}
     *before, prediction = start.stages({**shares, "prediction": 1 - sum(shares.values())})
-    targets = prediction.targets(predecessor, read_logits) if options.alpha else None
-    teacher = Teacher(predecessor) if learn else None
+    # The loss of an imitation is the distance from the predecessor's answers already.
+    distils = options.alpha and start.job.imitation is None
+    targets = prediction.targets(predecessor, read_logits) if distils else None
+    teacher = Teacher(predecessor) if learn or beside else None
     student = truncate(start)
     results = [learn(stage, student, teacher) for stage in before] if learn and teacher else []
-    loss = distilling(targets, options.alpha, options.T, options.reduction, task=prediction.loss) if targets else None
-    results.append(prediction.run(student, loss=loss, reads_first_token=True))
+    plain = (
+        distilling(targets, options.alpha, options.T, options.reduction, task=prediction.loss)
+        if targets
+        else task_loss(prediction.loss)
+    )
+    with beside(plain, prediction, student, teacher) if beside and teacher else nullcontext(plain) as loss:
+        results.append(prediction.run(student, loss=loss, reads_first_token=beside is None))
     notes: dict[str, Any] = {"targets": targets.to_json(prediction.passes)} if targets else {}
     return start.outcome(student, *results, **notes)
 
@@ -147,10 +172,14 @@ def learn_inside(
     distance: Distance,
     held_out: Encoded,
     modules: dict[str, nn.Module] | None = None,
+    *,
+    until: tuple[str, str] | None = None,
+    dropout: bool = True,
 ) -> StageResult:
     """Trains a student on the distance from its teacher, on texts alone; the best weights have the smallest on held-out texts.
 
-    `modules` are the distance's own: trained beside the student, and thrown away.
+    `modules` are the distance's own: trained beside the student, and thrown away. `until`: blocks of teacher and student behind
+    which it reads nothing. Without `dropout` the student has none.
     """
     import torch
 
@@ -158,14 +187,15 @@ def learn_inside(
     from plankwise.training.fitting import first_texts
 
     texts = first_texts(held_out)
+    theirs, ours = until or (None, None)
 
     def run_both(model: nn.Module, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        model(**inputs)
-        teacher(inputs)
+        run_until(model, inputs, ours)
+        teacher(inputs, theirs)
         return distance(inputs)
 
     def loss(model: nn.Module, inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
-        return run_both(model, inputs)
+        return run_both(model if dropout else model.eval(), inputs)
 
     def measure() -> float:
         student.eval()

@@ -87,6 +87,25 @@ def heads_of(block: nn.Module) -> tuple[Units, ...]:
     return found.heads
 
 
+def readable_heads(block: nn.Module) -> Units:
+    """The heads of a block's first attention, to be read: those of an attention of the parts' own, too, which no one takes out.
+
+    There `output` is the attention itself, which gives what its heads give side by side.
+
+    Raises:
+        PlanError: they are not found, with the reason as its message.
+    """
+    from plankwise.parts._blocks_modules import Attention
+    from plankwise.parts._units import Feed, Units
+
+    for path, one in block.named_modules():
+        if isinstance(one, Attention):
+            size = one.queries.out_features // one.heads
+            feeds = tuple(Feed(f"{path}.{name}", size) for name in ("queries", "keys", "values"))
+            return Units(path, one.heads, feeds, path, size)
+    return heads_of(block)[0]
+
+
 def removable_heads(block: nn.Module, config: Any) -> tuple[Units, ...]:
     """The same, where heads can be taken out of the block; `config`: the family's.
 

@@ -1,8 +1,8 @@
 """MobileBERT's block (Sun et al. 2020, arXiv:2004.02984): attention and stacked feed-forward networks in a narrow bottleneck.
 
 Queries and keys share a map into the bottleneck, values are read off the whole state. Where the paper has NoNorm on devices, this
-has LayerNorm; its embeddings, teacher and layer-wise transfer are not part of a block. Both maps into the bottleneck start as the
-principal directions of what the donor's maps read, W starts small.
+has LayerNorm; its embeddings and teacher are not part of a block, and its layer-wise transfer is the method `mobilebert`. Both
+maps into the bottleneck start as the principal directions of what the donor's maps read, W starts small.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Bench:
                 opened.enter_context(_stopping_at(self.place(following))) if leave and following is not None else None
             )
             if leave and following is None:
-                opened.enter_context(_stopping_after(self._module(slot.places[-1])))
+                opened.enter_context(stopping_after(self._module(slot.places[-1])))
             self._run(inputs)
         if entered:
             assert following is not None
@@ -237,7 +237,9 @@ def _stopping_at(module: nn.Module) -> Iterator[list[Given]]:
 
 
 @contextmanager
-def _stopping_after(module: nn.Module) -> Iterator[None]:
+def stopping_after(module: nn.Module) -> Iterator[None]:
+    """While open, a forward pass is left, by `Stop`, once the module and the hooks that it has now have run."""
+
     def stop(*given: Any) -> None:
         raise Stop
 

@@ -39,7 +39,7 @@ __all__ = ["Translation", "auto_class", "predict_table", "predict_tests", "read"
 
 DEV = "dev"
 # What needs the logits of a class for each text.
-REFUSED = ("exits", "kd", "pkd", "distilbert", "tinybert", "minilm", "heads", "layerdrop")
+REFUSED = ("exits", "kd", "pkd", "distilbert", "pd", "tinybert", "minilm", "mobilebert", "heads", "layerdrop")
 
 
 class Translation(Task):

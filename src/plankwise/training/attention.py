@@ -18,9 +18,9 @@ from torch import nn
 
 from plankwise.core.taps import tapped
 from plankwise.errors import PlanError
-from plankwise.parts import heads_of
+from plankwise.parts import readable_heads
 from plankwise.solving.bench import mask_name
-from plankwise.training.losses import score_loss
+from plankwise.training.losses import relation_loss, score_loss
 
 TOLERANCE = 1e-2  # of the norm: what is drawn for the trial leaves any other form of attention far outside
 
@@ -54,6 +54,17 @@ def scores_of(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
     return query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
 
 
+def group_heads(scores: torch.Tensor, seen: torch.Tensor, count: int) -> torch.Tensor:
+    """Scores (B, heads, T, T) as (B, count, T, T): their softmax is the mean of that of as many consecutive heads each.
+
+    `count` divides the number of heads; `seen` (B, 1, T, T): 1 for keys that a query may look at.
+    """
+    if scores.shape[1] == count:
+        return scores
+    logs = scores.masked_fill(seen == 0, torch.finfo(scores.dtype).min).log_softmax(-1)
+    return logs.unflatten(1, (count, -1)).logsumexp(2)
+
+
 def seen_keys(real: torch.Tensor, *, causal: bool) -> torch.Tensor:
     """(B, T) real tokens to (B, 1, T, T): which keys a query may look at; 1 or 0."""
     seen = real[:, None, None, :].expand(-1, -1, real.shape[1], -1)
@@ -77,7 +88,7 @@ def find_attention(model: nn.Module, block: str, inputs: Mapping[str, torch.Tens
     remedy = "choose a method that reads no attention, or give its attention a weight of 0"
     name = f"{block}, a {type(model.get_submodule(block)).__name__},"
     try:
-        units = heads_of(model.get_submodule(block))[0]
+        units = readable_heads(model.get_submodule(block))
     except PlanError as error:
         raise PlanError(f"{name} has no attention that can be read ({error}); {remedy}") from None
     maps = tuple(f"{block}.{feed.path}" for feed in units.feeds)
@@ -85,7 +96,8 @@ def find_attention(model: nn.Module, block: str, inputs: Mapping[str, torch.Tens
         raise PlanError(
             f"{name} has no queries, keys and values of the same width each (its maps are {', '.join(maps)}); {remedy}"
         )
-    drawn, context = _try(model, maps, f"{block}.{units.output}", inputs)
+    before = units.output != units.owner  # a map that reads what the heads give, or the attention, which gives it
+    drawn, context = _try(model, maps, f"{block}.{units.output}", inputs, before=before)
     for order in permutations(range(3)):
         for causal in (False, True):
             found = Attention(block, maps, (order[0], order[1], order[2]), units.count, causal)
@@ -98,9 +110,12 @@ def find_attention(model: nn.Module, block: str, inputs: Mapping[str, torch.Tens
 
 
 def _try(
-    model: nn.Module, maps: Collection[str], output: str, inputs: Mapping[str, torch.Tensor]
+    model: nn.Module, maps: Collection[str], output: str, inputs: Mapping[str, torch.Tensor], *, before: bool
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
-    """A pass in which the maps give something drawn at random: that, and what the attention makes of it."""
+    """A pass in which the maps give something drawn at random: that, and what the attention makes of it.
+
+    The latter is read before the module at `output`, or after it.
+    """
     drawn: dict[str, torch.Tensor] = {}
     generator = torch.Generator().manual_seed(0)
 
@@ -114,7 +129,7 @@ def _try(
     training = model.training
     handles = [model.get_submodule(path).register_forward_hook(exchange(path)) for path in maps]
     try:
-        with tapped(model.eval(), [output], before=True) as read, torch.no_grad():
+        with tapped(model.eval(), [output], before=before) as read, torch.no_grad():
             model(**inputs)
             return drawn, read.get(output)
     finally:
@@ -155,27 +170,52 @@ class Matched:
         inputs: Mapping[str, torch.Tensor],
     ) -> torch.Tensor:
         """How far apart their scores are; `states` and `targets` were tapped after their maps."""
+        return score_loss(*self._scores(states, targets, inputs))
+
+    def divergence(
+        self,
+        states: Mapping[str, torch.Tensor],
+        targets: Mapping[str, torch.Tensor],
+        inputs: Mapping[str, torch.Tensor],
+    ) -> torch.Tensor:
+        """KL(their distribution || ours) by heads; of other numbers of heads, by the mean of each of as many groups as they can."""
+        scores, wanted, seen, real = self._scores(states, targets, inputs)
+        count = math.gcd(self.ours.num_heads, self.theirs.num_heads)
+        return relation_loss(group_heads(scores, seen, count), group_heads(wanted, seen, count), seen, real)
+
+    def _scores(
+        self,
+        states: Mapping[str, torch.Tensor],
+        targets: Mapping[str, torch.Tensor],
+        inputs: Mapping[str, torch.Tensor],
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Our scores and theirs, which keys are seen, and which tokens are real."""
         scores, wanted = (
             scores_of(*one.vectors(found)[:2]) for one, found in ((self.ours, states), (self.theirs, targets))
         )
         real = real_tokens(inputs, self.mask, states[self.ours.maps[0]])
-        return score_loss(scores, wanted, seen_keys(real, causal=self.theirs.causal), real)
+        return scores, wanted, seen_keys(real, causal=self.theirs.causal), real
 
 
 def match_attentions(
-    model: nn.Module, teacher: nn.Module, pairs: Collection[tuple[str, str]], inputs: Mapping[str, torch.Tensor]
+    model: nn.Module,
+    teacher: nn.Module,
+    pairs: Collection[tuple[str, str]],
+    inputs: Mapping[str, torch.Tensor],
+    *,
+    as_many_heads: bool = True,
 ) -> list[Matched]:
     """For each block of the teacher and block of the model, as paths, their attentions.
 
     Raises:
-        PlanError: one cannot be read, or they have other numbers of heads.
+        PlanError: one cannot be read, or they are to have as many heads as each other, and have not.
     """
     found: list[Matched] = []
     for theirs, ours in pairs:
         one = Matched(
             find_attention(model, ours, inputs), find_attention(teacher, theirs, inputs), mask_name(teacher, theirs)
         )
-        if one.ours.num_heads != one.theirs.num_heads:
+        if as_many_heads and one.ours.num_heads != one.theirs.num_heads:
             raise PlanError(
                 f"attention scores are compared head by head, but {ours} has {one.ours.num_heads} heads and the predecessor's "
                 f"{theirs} has {one.theirs.num_heads}; choose a plan.part that keeps all heads, give attention a weight of 0, or "

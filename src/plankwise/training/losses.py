@@ -78,6 +78,20 @@ def state_loss(states: torch.Tensor, targets: torch.Tensor, real: torch.Tensor) 
     return _mean_by_text((states.float() - targets.float()).square(), real[..., None])
 
 
+def normed_state_loss(states: torch.Tensor, targets: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """The same of states each of which has mean 0 and variance 1 over its width, as a LayerNorm without weights gives them."""
+    own, wanted = (functional.layer_norm(one.float(), one.shape[-1:]) for one in (states, targets))
+    return state_loss(own, wanted, real)
+
+
+def moment_losses(states: torch.Tensor, targets: torch.Tensor, real: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """How far apart states (B, T, D) are in their mean over the width, squared, and in their variance, absolute."""
+    (variance, mean), (wanted_variance, wanted) = (
+        torch.var_mean(one.float(), -1, correction=0) for one in (states, targets)
+    )
+    return _mean_by_text((mean - wanted).square(), real), _mean_by_text((variance - wanted_variance).abs(), real)
+
+
 def score_loss(scores: torch.Tensor, targets: torch.Tensor, seen: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
     """The mean squared difference of attention scores (B, heads, T, T) where a real token looks at a key that it may see.
 

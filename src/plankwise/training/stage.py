@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -81,6 +81,7 @@ class Stage:
     show: Show = field(default_factory=Show)  # how a score is told
     weigh: Weigh | None = None  # how much a batch counts in the mean over a step, if not by its examples
     watched: bool = True  # whether its score is the task's, which whoever watches the run hears of
+    slow: Mapping[str, float] = field(default_factory=dict)  # parameters with a share of the learning rate, by name
 
     def with_steps(self, steps: int, **options: Any) -> "Stage":
         """The same for so many steps, with other options."""
@@ -138,6 +139,7 @@ class Stage:
             loss=loss or self.loss,
             weigh=self.weigh,
             modules=nn.ModuleDict(modules or {}),
+            slow=self.slow,
             # What makes batches of token sequences, or a kind's own, reads more than the model does.
             prune_columns=self.collate is None and not isinstance(self.train, TokenSequences),
             model=model,

@@ -7,7 +7,7 @@ what is there is enough.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ BUCKET_BYTES = 32 << 20  # of gradients that are added up at once
 class StageTrainer(Trainer):
     """One stage's Trainer; `trained` names the parameters that the stage may change, `loss` is the model's own if None.
 
-    `modules` are trained beside the model and saved in checkpoints, but do not belong to it.
+    `modules` are trained beside the model and saved in checkpoints, but do not belong to it. `slow`: by name, the share of the
+    learning rate that parameters learn at, if not at all of it.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class StageTrainer(Trainer):
         loss: Loss | None,
         weigh: Weigh | None,
         modules: nn.ModuleDict,
+        slow: Mapping[str, float],
         prune_columns: bool,
         **kwargs: Any,
     ) -> None:
@@ -60,6 +62,7 @@ class StageTrainer(Trainer):
         self.loss = loss
         self.weigh = weigh
         self.modules = modules.to(self.args.device)
+        self.slow = slow
         self.prune_columns = prune_columns
         self.step_weight = 0.0  # of all batches of the step, on every rank
         self.stop_requested = False
@@ -83,11 +86,25 @@ class StageTrainer(Trainer):
             columns.append(ROW)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        made = self.optimizer is None
         optimiser = super().create_optimizer(model)
+        if made:
+            self._slow_down(optimiser)
         own = list(self.modules.parameters())
         if own and not any(own[0] is one for group in optimiser.param_groups for one in group["params"]):
             optimiser.add_param_group({"params": own})
         return optimiser
+
+    def _slow_down(self, optimiser: torch.optim.Optimizer) -> None:
+        """Gives slow parameters groups of their own; schedules scale each group's rate from where it is now."""
+        shares = {id(one): self.slow[name] for name, one in self.model.named_parameters() if name in self.slow}
+        for group in list(optimiser.param_groups):
+            params = group["params"]
+            group["params"] = [one for one in params if id(one) not in shares]
+            for share in sorted(set(self.slow.values())):
+                slow = [one for one in params if shares.get(id(one)) == share]
+                if slow:
+                    optimiser.add_param_group({**group, "params": slow, "lr": share * group["lr"]})
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list, None]:
         batches, _ = super().get_batch_samples(*args, **kwargs)
