@@ -69,7 +69,7 @@ def read_pairs(path: str, columns: Sequence[str], layout: Layout, *, key: str, t
     """
     place = Path(path).expanduser()
     table = read_table(place, columns, layout, key=key, tell=tell)
-    scores = encode_numbers(table[columns[2]], place, layout, "fix it, or take the row out")
+    scores = encode_numbers(table[columns[2]], place, layout, "is not a finite number; fix it, or take the row out")
     named = pa.table({"text": table[columns[0]], "text_pair": table[columns[1]], "label": scores})
     kept, dropped = clean(named)
     return pick(named, kept), dropped

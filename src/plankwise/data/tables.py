@@ -60,9 +60,9 @@ def encode_numbers(
     labels: pa.ChunkedArray,
     path: Path,
     layout: Layout,
-    advice: str = "fix it, or set task.kind = 'classes' if labels are names",
+    fault: str = "is not a finite number; fix it, or set task.kind = 'classes' if labels are names",
 ) -> pa.ChunkedArray:
-    """The labels as float64; `advice` ends the sentence about one that is not a number.
+    """The labels as float64; `fault` ends the sentence "label … " for one that is not a finite number.
 
     Raises:
         DataError: a label is empty or not a finite number.
@@ -75,7 +75,7 @@ def encode_numbers(
     except pa.ArrowInvalid:
         row = next(index for index, value in enumerate(labels) if not _is_number(value))
     if row >= 0:
-        raise DataError(f"{place(path, row, layout)}: label {labels[row].as_py()!r} is not a finite number; {advice}")
+        raise DataError(f"{place(path, row, layout)}: label {labels[row].as_py()!r} {fault}")
     return numbers
 
 
