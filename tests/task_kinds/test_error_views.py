@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,14 @@ import torch
 from rich.console import Console
 
 from plankwise.analysis_options import AnalysisOptions
+from plankwise.cli.analyse import _show_view
 from plankwise.errors import ConfigError
 from plankwise.evaluation.error_view import MOST_CASES
 from plankwise.evaluation.errors import MODELS
 from plankwise.kinds import list_kinds
+from plankwise.report._error_view import cases
+from plankwise.report._errors import errors
+from plankwise.report.text import esc
 from plankwise.runtimes.torch import TorchPredictor
 from plankwise.task_kinds import ErrorRequest
 
@@ -89,6 +94,19 @@ def test_a_view_has_the_common_shape(name, found):
     for case in view["cases"]:
         assert case["before"]
         assert case["after"]
+
+
+@EVERY_KIND
+def test_a_view_is_shown_on_the_page_and_in_the_terminal(name, found):
+    view = view_of(found(name))
+    record, terminal = {"analysis": {"errors": view}}, StringIO()
+    page = errors(record) + cases(record, "cases", MOST_CASES)
+    _show_view(view, Console(file=terminal, width=80))
+    for table in view["tables"]:
+        assert esc(table["title"]) in page
+        assert table["title"] in terminal.getvalue()
+        assert all(esc(row["name"]) in page and row["name"] in terminal.getvalue() for row in table["rows"])
+    assert page.count("<li>") == len(view["cases"]) > 0
 
 
 @EVERY_KIND

@@ -110,11 +110,13 @@ def _show_view(errors: dict, console: "Console") -> None:
         table.add_row("predecessor wrong", str(cells["gained"]), str(cells["both_wrong"]))
         console.print(table)
     for one in errors["tables"]:
-        heads = [one["of"]] * bool(one["of"]) + [column["name"] for column in one["columns"]]
-        table = _table(f"{one['title']}: before → after", one["first"], *(head.replace(" ", "\n") for head in heads))
+        heads = [one["of"]] if one["of"] else []
+        heads += [column["name"] for column in one["columns"]]
+        console.print(f"\n{one['title']}: before → after")  # a narrow table would break its own title
+        table = _table("", one["first"], *("\n".join(head.rsplit(" ", 1)) for head in heads))
         for row in one["rows"]:
             figures = zip(row["before"], row["after"], one["columns"], strict=True)
-            of = [f"{row['of']:,}"] * bool(one["of"])
+            of = [f"{row['of']:,}"] if one["of"] else []
             table.add_row(
                 row["name"], *of, *(change(before, after, column["form"]) for before, after, column in figures)
             )
@@ -161,7 +163,7 @@ def _show_latency(record: dict, console: "Console") -> None:
 def _table(title: str, first: str, *columns: str) -> "Table":
     from rich.table import Table
 
-    table = Table(title=f"\n{title}", title_justify="left", box=None, pad_edge=False)
+    table = Table(title=f"\n{title}" if title else None, title_justify="left", box=None, pad_edge=False)
     table.add_column(first, overflow="fold")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
