@@ -57,6 +57,17 @@ class RunOptions(Options):
         description="how long the run may take, for example 20min; says how many steps there are, and the effort if absent",
     )
 
+    patience: str = Field(
+        "30min",
+        description="how long each of several processes waits for the others in a step of training; the run ends if one hangs",
+    )
+
+    @field_validator("patience")
+    @classmethod
+    def _is_a_while(cls, value: str) -> str:
+        read_duration(value, "run.patience")
+        return value
+
     @field_validator("within")
     @classmethod
     def _is_a_time(cls, value: str | None) -> str | None:
@@ -70,6 +81,10 @@ class RunOptions(Options):
         if not isinstance(data, dict) or data.get("folder"):
             return data
         return {**data, "folder": f"runs/{data.get('name', 'run')}"}
+
+    @property
+    def patience_seconds(self) -> float:
+        return read_duration(self.patience, "run.patience")
 
     @property
     def seed_of_data(self) -> int:
