@@ -112,10 +112,22 @@ def test_torchrun_starts_it_and_an_error_is_one_sentence(recipe, tmp_path):
 def test_accelerate_launch_starts_it_on_cpus_with_the_same_recipe(recipe, tmp_path):
     config = tmp_path / "accelerate.yaml"
     lines = ["compute_environment: LOCAL_MACHINE", "distributed_type: MULTI_GPU", "mixed_precision: 'no'"]
-    lines += ["num_processes: 2", "num_machines: 1", "machine_rank: 0", "use_cpu: false", f"main_process_port: {free_port()}"]
+    lines += [
+        "num_processes: 2",
+        "num_machines: 1",
+        "machine_rank: 0",
+        "use_cpu: false",
+        f"main_process_port: {free_port()}",
+    ]
     config.write_text("\n".join(lines), "utf-8")
     command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(config), "-m", "plankwise"]
-    command += ["compress", recipe, f"run.folder={tmp_path / 'run'}", "training.max_steps=2", "evaluation.truncated=false"]
+    command += [
+        "compress",
+        recipe,
+        f"run.folder={tmp_path / 'run'}",
+        "training.max_steps=2",
+        "evaluation.truncated=false",
+    ]
     command += ["plan.init=lower", "predecessor.training.max_steps=2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -183,33 +183,30 @@ def _check_same(folder: Path, config: RunConfig, *, begun: bool) -> None:
     processes, ours = _read_processes(folder), count_processes()
     if before == now and (processes == ours or not begun):
         return
-    if processes != ours and _by_steps(before, processes) == _by_steps(now, ours):
-        return
+    if processes != ours:
+        sizes, our_sizes = _steps_taken_out(before, processes), _steps_taken_out(now, ours)
     if before != now:
         raise RunError(
             f"{folder} holds another run ({_difference(before, now)}); choose another run.folder or run.name, or delete it"
         )
-    size = config.training.batch_size
-    fits = f"set training.batch_size = {size * processes // ours} (and predecessor.training.batch_size likewise), "
+    wrong = {key: size for key, size in sizes.items() if size != our_sizes[key]}
+    if not wrong:
+        return
+    fits = " and ".join(f"{key} = {size // ours}" for key, size in wrong.items() if size % ours == 0)
+    taken, would = (" and ".join(str(one[key]) for key in wrong) for one in (sizes, our_sizes))
     raise RunError(
-        f"{folder} holds a run of {tell_processes(processes)}, whose steps take {size * processes} examples; with "
-        f"training.batch_size = {size}, {tell_processes(ours)} would take {size * ours}: "
-        f"{fits if size * processes % ours == 0 else ''}start {tell_processes(processes)}, or choose another run.folder"
+        f"{folder} was begun by {tell_processes(processes)} in steps of {taken} examples ({', '.join(wrong)} on each), and "
+        f"{tell_processes(ours)} would take {would}: {f'set {fits}, ' if fits else ''}start {tell_processes(processes)}, or choose "
+        "another run.folder"
     )
 
 
-def _by_steps(config: dict[str, Any], processes: int) -> dict[str, Any]:
-    """A config with the examples of whole steps, however many processes and micro-batches share one."""
-
-    def whole(training: dict[str, Any]) -> dict[str, Any]:
-        return {**training, "batch_size": training["batch_size"] * processes, "accumulation": None}
-
-    predecessor = config["predecessor"]
-    return {
-        **config,
-        "training": whole(config["training"]),
-        "predecessor": {**predecessor, "training": whole(predecessor["training"])},
-    }
+def _steps_taken_out(config: dict[str, Any], processes: int) -> dict[str, int]:
+    """Takes out of a config how processes and micro-batches share a step, and gives the examples of whole steps, by key."""
+    sections = {"predecessor.training": config["predecessor"]["training"], "training": config["training"]}
+    for section in sections.values():
+        section.pop("accumulation")
+    return {f"{name}.batch_size": section.pop("batch_size") * processes for name, section in sections.items()}
 
 
 def _read_processes(folder: Path) -> int:
