@@ -130,17 +130,15 @@ def test_another_number_of_processes_goes_on_where_steps_keep_their_size(recipe,
 
 
 def test_all_ranks_killed_go_on_with_the_dropout_that_each_would_have_drawn(recipe, tmp_path, tiny):
+    """A rank without examples draws no dropout, so that its random state differs from the others' by the end of an epoch."""
     model = tiny.save_expert(tmp_path / "dropping", hidden_dropout_prob=0.2)
-    keys = [f"predecessor.path={model}", "training.max_steps=40", "training.save_every=3"]
-    keys += [
-        "task.train_limit=37"
-    ]  # of which the last step has 13: one rank draws dropout for another batch than the other
-    whole = join_ranks(compress, 2, free_port(), recipe, [*keys, f"run.folder={tmp_path / 'whole'}"])
+    keys = [f"predecessor.path={model}", "training.max_steps=40", "training.save_every=3", "training.batch_size=4"]
+    whole = join_ranks(compress, 3, free_port(), recipe, [*keys, f"run.folder={tmp_path / 'whole'}"])
     killed = [*keys, f"run.folder={tmp_path / 'killed'}"]
-    both = join_ranks(compress, 2, free_port(), recipe, killed)
-    assert kill_when(both[0], lambda: last_step(tmp_path / "killed" / "checkpoints" / "replacing") >= 3)
-    assert wait(both[1]) == 2
-    again = join_ranks(compress, 2, free_port(), recipe, killed)
-    assert [wait(process) for process in [*whole, *again]] == [0, 0, 0, 0]
+    ranks = join_ranks(compress, 3, free_port(), recipe, killed)
+    assert kill_when(ranks[0], lambda: last_step(tmp_path / "killed" / "checkpoints" / "replacing") >= 9)
+    assert [wait(rank) for rank in ranks[1:]] == [2, 2]
+    again = join_ranks(compress, 3, free_port(), recipe, killed)
+    assert [wait(process) for process in [*whole, *again]] == [0] * 6
     found = weights(tmp_path / "killed")
     assert all(torch.equal(found[key], value) for key, value in weights(tmp_path / "whole").items())
