@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from plankwise.analysis_options import AnalysisOptions
 from plankwise.efforts import HOURS, Effort, lay_under, read_duration
@@ -62,17 +62,11 @@ class RunOptions(Options):
         description="how long each of several processes waits for the others in a step of training; the run ends if one hangs",
     )
 
-    @field_validator("patience")
+    @field_validator("within", "patience")
     @classmethod
-    def _is_a_while(cls, value: str) -> str:
-        read_duration(value, "run.patience")
-        return value
-
-    @field_validator("within")
-    @classmethod
-    def _is_a_time(cls, value: str | None) -> str | None:
+    def _is_a_time(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None:
-            read_duration(value)
+            read_duration(value, f"run.{info.field_name}")
         return value
 
     @model_validator(mode="before")
