@@ -46,6 +46,7 @@ BENCHMARKS = (
     Benchmark("attention.py", limit=120),
     Benchmark("solving.py", limit=180),
     Benchmark("growth.py", limit=240),
+    Benchmark("scale.py", limit=120),
     Benchmark("many_rows.py", limit=420),
     Benchmark("corpus_memory.py", ("--gb", "0.5"), limit=120),
 )

@@ -1,6 +1,7 @@
 """The benchmarks' own machinery: made benchmarks that write, fail or hang, and fits of made figures."""
 
 import importlib.util
+import io
 import os
 import re
 import socket
@@ -39,6 +40,13 @@ def growth():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
         return load("growth")
+
+
+@pytest.fixture(scope="module")
+def scale():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        return load("scale")
 
 
 @pytest.fixture
@@ -197,3 +205,23 @@ def test_peak_memory_grows_by_what_is_held():
     environment = {**os.environ, "PYTHONPATH": str(FOLDER)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert 150 < float(done.stdout) < 250
+
+
+@pytest.mark.parametrize("mask", [(True, True), (True, False), (False, True)])
+def test_the_cost_model_counts_what_torch_counts(scale, mask):
+    point = scale.Point(layers=4, width=64, length=32)
+    point.mask = mask
+    assert point.count() == pytest.approx(point.predicted, rel=0.01)
+
+
+def test_a_step_that_draws_no_slot_costs_nothing(scale):
+    shape = scale.Shape(4, 64, 256, 1000)
+    assert shape.step_work((False, False), 2, 32) == shape.activations((False, False), 2) == 0
+
+
+def test_the_page_on_scale_has_the_calculated_figures(scale):
+    shown = Console(file=io.StringIO(), width=400, highlight=False)
+    scale.tell_paper(shown)
+    page = (FOLDER.parent / "docs" / "scale.md").read_text("utf-8")
+    for line in shown.file.getvalue().splitlines():
+        assert line.strip() in page

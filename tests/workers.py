@@ -28,7 +28,7 @@ def start(work: Callable[..., Any], *args: Any) -> multiprocessing.Process:
 
 
 def wait(process: multiprocessing.Process, seconds: float = 300) -> int:
-    """The exit code."""
+    """The exit code; on a busy machine a process may take minutes."""
     process.join(seconds)
     if process.exitcode is None:
         process.kill()
@@ -70,6 +70,14 @@ def run_command(arguments: list[str], output: str | None = None) -> None:
         main()
     finally:
         file.flush()
+
+
+def finetune(recipe: str, overrides: list[str], model: str) -> None:
+    """The same of `plankwise finetune`."""
+    import torch
+
+    torch.set_num_threads(1)
+    run_command(["finetune", recipe, *overrides, "--model", model])
 
 
 def compress_and_die(recipe: str, overrides: list[str], name: str, after: bool = False, count: int = 1) -> None:
@@ -124,6 +132,66 @@ def as_rank(work: Callable[..., Any], rank: int, world_size: int, port: int, *ar
     os.environ |= {name: str(value) for name, value in places.items()}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     work(*args)
+
+
+def train_sharded(folder: str) -> None:
+    """A hybrid whose parameters FSDP has divided among the ranks, trained in a loop; what is gathered goes to FOLDER."""
+    import torch
+    from torch import distributed
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    from plankwise.core.slot import Place
+
+    distributed.init_process_group("gloo")
+    rank, world_size = distributed.get_rank(), distributed.get_world_size()
+    ship = make_sharded_hybrid()
+    for place in [one for one in ship.modules() if isinstance(one, Place)]:
+        for block in (place.block, place.successor):
+            if block is not None:
+                fully_shard(block)
+    fully_shard(ship)
+    whole = sum(one.numel() for one in ship.parameters())
+    own = sum(one.to_local().numel() for one in ship.parameters())
+    losses, masks = train_in_a_loop(ship, rank, world_size)
+    full = get_model_state_dict(ship, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    if rank == 0:
+        found = {"weights": full, "masks": masks, "losses": losses, "whole": whole, "own": own}
+        torch.save(found, Path(folder) / "gathered.pt")
+    distributed.barrier()
+    distributed.destroy_process_group()
+
+
+def make_sharded_hybrid() -> Any:
+    import plankwise
+    from stages import make_bert
+
+    model = make_bert(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).double()
+    return plankwise.hybrid(model, successors=2, schedule=plankwise.Linear(0.3, 0.6), seed=3, unfreeze="head")
+
+
+def train_in_a_loop(
+    ship: Any, rank: int, world_size: int, steps: int = 20
+) -> tuple[list[float], list[tuple[bool, ...]]]:
+    """Losses of this rank's share of each step, and the masks."""
+    import torch
+
+    optimiser = torch.optim.AdamW([one for one in ship.parameters() if one.requires_grad], lr=1e-3)
+    losses, masks = [], []
+    ship.begin(steps)
+    ship.train()
+    for step in range(steps):
+        ship.set_step(step)
+        masks.append(tuple(ship.mask))
+        drawn = torch.Generator().manual_seed(step)
+        ids, labels = torch.randint(5, 50, (8, 6), generator=drawn), torch.randint(0, 2, (8,), generator=drawn)
+        loss = ship(input_ids=ids[rank::world_size], labels=labels[rank::world_size])["loss"]
+        loss.backward()
+        losses.append(loss.item())
+        torch.nn.utils.clip_grad_norm_(ship.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad()
+    return losses, masks
 
 
 def free_port() -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from plankwise.analysis_options import AnalysisOptions
 from plankwise.efforts import HOURS, SHAPE, Effort, lay_under, read_duration
@@ -57,11 +57,16 @@ class RunOptions(Options):
         description="how long the run may take, for example 20min; says how many steps there are, and the effort if absent",
     )
 
-    @field_validator("within")
+    patience: str = Field(
+        "30min",
+        description="how long each of several processes waits for the others in a step of training; the run ends if one hangs",
+    )
+
+    @field_validator("within", "patience")
     @classmethod
-    def _is_a_time(cls, value: str | None) -> str | None:
+    def _is_a_time(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None:
-            read_duration(value)
+            read_duration(value, f"run.{info.field_name}")
         return value
 
     @model_validator(mode="before")
@@ -70,6 +75,10 @@ class RunOptions(Options):
         if not isinstance(data, dict) or data.get("folder"):
             return data
         return {**data, "folder": f"runs/{data.get('name', 'run')}"}
+
+    @property
+    def patience_seconds(self) -> float:
+        return read_duration(self.patience, "run.patience")
 
     @property
     def seed_of_data(self) -> int:

@@ -2,13 +2,15 @@
 
 One process and sixty-four differ in nothing else. Under `torchrun` or `accelerate launch` every rank runs the same program; what
 must happen once (writing, measuring, deciding) goes through `on_main`, which runs it on rank 0 and tells the others. When a rank
-ends before its time, the others find its connections closed, and end with a sentence.
+ends before its time, the others find its connections closed, and end with a sentence; when one stops answering in a step of
+training, they wait for `run.patience`. What a launcher asks for beside processes is refused: the recipe says how a run is trained.
 """
 
 import atexit
+import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,13 +19,23 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 
-from plankwise.errors import PlankwiseError, RunError
+from plankwise.errors import ConfigError, PlankwiseError, RunError
 
 Result = TypeVar("Result")
 Watch = Callable[
     [str, int, int, dict[str, float]], None
 ]  # a stage's name, its step, of how many, the evaluation's metrics
 WAIT = timedelta(hours=12)  # that ranks wait for rank 0, which may be measuring
+PATIENCE = 1800.0  # seconds that they wait for each other in a step of training
+# What accelerate's config can ask for, by the variable that its launcher sets, and what it says where it does not.
+LAUNCHED = {
+    "ACCELERATE_USE_FSDP": ("FSDP", "false"),
+    "ACCELERATE_USE_DEEPSPEED": ("DeepSpeed", "false"),
+    "ACCELERATE_USE_MEGATRON_LM": ("Megatron-LM", "false"),
+    "ACCELERATE_USE_PARALLELISM_CONFIG": ("a model in parts on several devices", "false"),
+    "ACCELERATE_DYNAMO_BACKEND": ("compiled models (dynamo_backend)", "no"),
+    "ACCELERATE_MIXED_PRECISION": ("mixed_precision", "no"),
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +47,8 @@ class Context:
     rank: int = 0
     world_size: int = 1
     watch: Watch | None = None  # hears of every evaluation of the task's score while training goes on
+    steps: Any = None  # the group of all ranks for steps of training, where none may be silent for `patience`
+    patience: float = PATIENCE
 
     def __post_init__(self) -> None:
         if self.device is None:
@@ -91,8 +105,19 @@ class Context:
 
         values = torch.tensor(numbers, dtype=torch.float64, device=self.device)
         with self.explaining_lost_ranks():
-            distributed.all_reduce(values)
+            distributed.all_reduce(values, group=self.steps)
         return values.tolist()
+
+    def gather(self, value: Any) -> list[Any]:
+        """Each rank's value, on rank 0; on the others an empty list."""
+        if self.world_size == 1:
+            return [value]
+        from torch import distributed
+
+        values: list[Any] = [None] * self.world_size if self.is_main else []
+        with self.explaining_lost_ranks():
+            distributed.gather_object(value, values if self.is_main else None, dst=0, group=self.steps)
+        return values
 
     @contextmanager
     def explaining_lost_ranks(self) -> Iterator[None]:
@@ -106,6 +131,12 @@ class Context:
         except RuntimeError as error:
             if self.world_size == 1 or not _tells_of_a_lost_rank(error):
                 raise
+            if "imed out" in str(error):
+                raise RunError(
+                    f"one of the other {self.world_size - 1} ranks has not answered in time (in a step of training "
+                    f"{self.patience:g} seconds, run.patience): it hangs, or its machine does; stop all ranks, and the same "
+                    "command goes on from the last checkpoint"
+                ) from error
             raise RunError(
                 f"one of the other {self.world_size - 1} ranks has ended, or can no longer be reached: what it said, if it could "
                 "say anything, and torchrun's own report name it (a signal 9 is often memory that ran out); the same command goes "
@@ -128,8 +159,13 @@ def rebuild_error(kind: type[PlankwiseError], message: str) -> PlankwiseError:
     return error
 
 
-def open_context(console: Console, folder: Path, seed: int) -> Context:
-    """The context of this process: its own GPU if there is one, and its place among the processes that were started together."""
+def open_context(console: Console, folder: Path, seed: int, patience: float = PATIENCE) -> Context:
+    """The context of this process: its own GPU if there is one, and its place among the processes that were started together.
+
+    Raises:
+        ConfigError: the launcher was asked for more than processes.
+    """
+    check_launcher(os.environ)
     if count_processes() == 1:
         return Context(console, folder, seed, own_device())
     from accelerate import PartialState
@@ -138,7 +174,44 @@ def open_context(console: Console, folder: Path, seed: int) -> Context:
     # Threads of gloo may still hold tensors; letting go of them once the interpreter is being torn down aborts the process.
     atexit.register(state.destroy_process_group)
     quiet = console if state.process_index == 0 else Console(quiet=True)
-    return Context(quiet, folder, seed, state.device, state.process_index, state.num_processes)
+    place = (state.device, state.process_index, state.num_processes)
+    return Context(quiet, folder, seed, *place, steps=_open_steps(patience), patience=patience)
+
+
+@functools.cache
+def _open_steps(patience: float) -> Any:
+    """One group for all runs of these processes: each group has connections of its own."""
+    from torch import distributed
+
+    return distributed.new_group(timeout=timedelta(seconds=patience))
+
+
+def check_launcher(environment: Mapping[str, str]) -> None:
+    """Refuses what `accelerate launch` would change in a training beside the number of processes.
+
+    Raises:
+        ConfigError: it was asked for more, or it started one process where several were asked for.
+    """
+    for name, (what, none) in LAUNCHED.items():
+        given = environment.get(name, none).lower()
+        if given in ("", none, "0"):
+            continue
+        if name == "ACCELERATE_MIXED_PRECISION":
+            raise ConfigError(
+                f"accelerate's config has mixed_precision = {given}, but a run computes as its recipe says; set it to no there, "
+                "and training.precision and predecessor.training.precision to float32, bfloat16 or float16 here"
+            )
+        raise ConfigError(
+            f"accelerate's config asks for {what}, which a run cannot be trained with: each process keeps the whole model, and "
+            "what of it runs changes from step to step; set distributed_type to MULTI_GPU and dynamo_backend to no there, or start "
+            "with torchrun --nproc_per_node=2 -m plankwise"
+        )
+    if "MASTER_ADDR" in environment and "ACCELERATE_MIXED_PRECISION" in environment and "WORLD_SIZE" not in environment:
+        raise ConfigError(
+            "accelerate was asked for several processes and has started this one alone, or through MPI, which is not supported; "
+            "start with torchrun --nproc_per_node=2 -m plankwise, or set distributed_type to MULTI_GPU in accelerate's config, "
+            "which means CPUs where there is no GPU"
+        )
 
 
 def own_device() -> Any:

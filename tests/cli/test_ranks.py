@@ -1,6 +1,9 @@
 """Commands in a process that is not the first of those started together: it takes part, and rank 0 alone speaks and writes."""
 
 import pytest
+from rich.console import Console
+
+from plankwise.context import Context
 
 
 @pytest.fixture
@@ -54,3 +57,27 @@ def test_study_prints_nothing(second, recipe, keys, tmp_path):
 
 def test_what_every_rank_finds_wrong_is_said_once(second, recipe, keys):
     assert second("compress", recipe, *keys, "plan.sucessors=2") == 2
+
+
+def test_a_sweep_by_torchrun_is_refused_with_what_to_do_instead(command, recipe, monkeypatch, tmp_path):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    space = ["--space", "training.learning_rate=1e-4,1e-3", "--folder", tmp_path / "sweep"]
+    result = command("sweep", recipe, *space)
+    assert result.code == 2
+    assert "start the same command several times instead of by torchrun" in result.err
+    assert not (tmp_path / "sweep").exists()
+
+
+@pytest.mark.parametrize(
+    ("room", "arguments"),
+    [("search", ["plan", "--target", "2x"]), ("frontier", ["frontier"])],
+    ids=["plan", "frontier"],
+)
+def test_what_times_models_is_refused_in_several_processes(command, recipe, monkeypatch, tmp_path, room, arguments):
+    two = Context(Console(quiet=True), tmp_path, world_size=2)
+    monkeypatch.setattr(f"plankwise.{room}.flow.open_context", lambda *given: two)
+    name, *more = arguments
+    result = command(name, recipe, *more, "--folder", tmp_path / "made")
+    assert result.code == 2
+    assert "in one process; start the command without torchrun" in result.err
+    assert not (tmp_path / "made").exists()

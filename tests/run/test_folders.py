@@ -119,3 +119,33 @@ def test_a_new_folder_goes_again_if_what_is_found_inside_cannot_be_used(tmp_path
     with pytest.raises(RunError, match="bad data"), lock, folders.claimed(lock, config):
         raise RunError("bad data")
     assert not Path(tmp_path / "run").exists()
+
+
+def test_a_run_of_other_processes_goes_on_only_in_steps_of_the_same_size(tmp_path, config, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    folders.claim(tmp_path, config)
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert not folders.is_finished(tmp_path, config)  # nothing has been trained
+    (tmp_path / "checkpoints" / "replacing").mkdir()
+    size = config.training.batch_size
+    with pytest.raises(
+        RunError, match=rf"by 4 processes in steps of .*{4 * size} examples .* and 3 processes would take"
+    ) as told:
+        folders.is_finished(tmp_path, config)
+    assert "training.batch_size = " not in str(told.value) or size % 3 == 0
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RunError, match=rf"training\.batch_size = {2 * size}, start 4 processes"):
+        folders.is_finished(tmp_path, config)
+
+    def twice(training):
+        return training.model_copy(update={"batch_size": 2 * training.batch_size, "accumulation": 2})
+
+    predecessor = config.predecessor.model_copy(update={"training": twice(config.predecessor.training)})
+    shared = config.model_copy(update={"training": twice(config.training), "predecessor": predecessor})
+    assert not folders.is_finished(tmp_path, shared)
+    other = shared.model_copy(update={"run": shared.run.model_copy(update={"seed": 5})})
+    with pytest.raises(RunError, match=r"run\.seed is 0 there, 5 here"):
+        folders.is_finished(tmp_path, other)
+    patient = config.model_copy(update={"run": config.run.model_copy(update={"patience": "1h"})})
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert not folders.is_finished(tmp_path, patient)

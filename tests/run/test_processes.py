@@ -102,11 +102,36 @@ def test_two_processes_train_the_same_successor_as_one_also_if_all_are_killed_on
 def test_torchrun_starts_it_and_an_error_is_one_sentence(recipe, tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={free_port()}"]
     command += ["-m", "plankwise", "compress", recipe, f"run.folder={tmp_path / 'run'}", "plan.successors=3"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode != 0
     assert "plankwise: plan.successors is 3, but 4 blocks" in done.stderr
     assert "plankwise/cli" not in done.stderr  # a sentence and no traceback; torchrun adds one of its own
     assert not (tmp_path / "run").exists()
+
+
+def test_accelerate_launch_starts_it_on_cpus_with_the_same_recipe(recipe, tmp_path):
+    config = tmp_path / "accelerate.yaml"
+    lines = ["compute_environment: LOCAL_MACHINE", "distributed_type: MULTI_GPU", "mixed_precision: 'no'"]
+    lines += [
+        "num_processes: 2",
+        "num_machines: 1",
+        "machine_rank: 0",
+        "use_cpu: false",
+        f"main_process_port: {free_port()}",
+    ]
+    config.write_text("\n".join(lines), "utf-8")
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(config), "-m", "plankwise"]
+    command += [
+        "compress",
+        recipe,
+        f"run.folder={tmp_path / 'run'}",
+        "training.max_steps=2",
+        "evaluation.truncated=false",
+    ]
+    command += ["plan.init=lower", "predecessor.training.max_steps=2", 'evaluation.ignore_guards=["majority"]']
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run" / "record.json").read_text())["processes"] == 2
 
 
 def test_a_second_process_on_the_same_folder_is_refused_and_the_first_is_not_disturbed(recipe, tmp_path):

@@ -64,6 +64,8 @@ def draw_frontier(recipe: dict, request: Request, folder: Path, console: Console
     """
     base = _read(recipe, request, folder)
     context = open_context(console, folder, base.run.seed)
+    if context.world_size > 1:
+        raise ConfigError("a frontier is measured in one process; start the command without torchrun")
     with interruptible(), FolderLock(folder, console) as lock:
         inputs = open_inputs(base, console)
         if inputs.run.task.kind != "labels":

@@ -46,7 +46,9 @@ def compress(config: RunConfig, console: Console, watch: Watch | None = None) ->
     Raises:
         PlankwiseError: anything that the user can fix. Bad input is found before anything is written.
     """
-    context = replace(open_context(console, Path(config.run.folder), config.run.seed), watch=watch)
+    context = replace(
+        open_context(console, Path(config.run.folder), config.run.seed, config.run.patience_seconds), watch=watch
+    )
     with interruptible(), FolderLock(context.folder, console) as lock:
         found = find_record(config, context, lock)
         return _compress(config, context, lock) if found is None else found

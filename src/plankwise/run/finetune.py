@@ -25,7 +25,7 @@ def finetune(config: RunConfig, console: Console) -> dict:
     Raises:
         PlankwiseError: anything that the user can fix. Bad input is found before anything is written.
     """
-    context = open_context(console, Path(config.run.folder), config.run.seed)
+    context = open_context(console, Path(config.run.folder), config.run.seed, config.run.patience_seconds)
     with interruptible(), FolderLock(context.folder, console) as lock:
         found = find_record(config, context, lock)
         return _finetune(config, context, lock) if found is None else found

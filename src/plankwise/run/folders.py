@@ -1,10 +1,12 @@
 """A run's folder: claimed by one config, written by one process at a time."""
 
+import json
 import os
 import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -13,8 +15,9 @@ from typing import IO, Any
 from rich.console import Console
 
 from plankwise.config import RunConfig, parse_toml, validate_config
+from plankwise.context import count_processes
 from plankwise.errors import ConfigError, PlankwiseError, RunError, shorten
-from plankwise.files import is_leftover, sweep_leftovers, write_text
+from plankwise.files import is_leftover, read_as, sweep_leftovers, write_text
 from plankwise.models.exported import FILE as EXPORTED
 from plankwise.options import MOST_GIVEN
 from plankwise.record import FILE
@@ -23,7 +26,15 @@ from plankwise.run.log import RunLog
 CONFIG = "config.toml"
 LOCK = ".lock"
 GIVEN = "given"  # examples and models that were given in memory; written before the run begins
-AFTERWARDS = "analysis"  # the section that changes nothing of what a run trains
+CHANGES_NOTHING: Any = {"analysis": True, "run": {"patience"}}  # keys that change nothing of what a run trains
+PROCESSES = Path("checkpoints") / "processes.json"  # how many have trained what is there; absent: one
+
+
+@dataclass(frozen=True)
+class KeptProcesses:
+    """What PROCESSES holds."""
+
+    processes: int
 
 
 class FolderTakenError(RunError):
@@ -122,13 +133,22 @@ def claimed(lock: FolderLock, config: RunConfig) -> Iterator[None]:
 
 def discard_untrained(folder: Path) -> None:
     """Deletes the folder of a run that turns out to be impossible, unless something has been trained there."""
-    if not any(path.is_dir() for path in [folder / "predecessor", *folder.glob("checkpoints/*")]):
+    if not _has_trained(folder):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_trained(folder: Path) -> bool:
+    return any(path.is_dir() for path in [folder / "predecessor", *folder.glob("checkpoints/*")])
 
 
 def claim(folder: Path, config: RunConfig) -> None:
     """Makes the folder this run's own, and removes what a killed process had begun to write."""
     write_text(folder / CONFIG, config.to_toml())
+    if (processes := count_processes()) > 1:
+        (folder / PROCESSES).parent.mkdir(parents=True, exist_ok=True)
+        write_text(folder / PROCESSES, json.dumps({"processes": processes}))
+    else:
+        (folder / PROCESSES).unlink(missing_ok=True)
     sweep_leftovers(folder)
 
 
@@ -148,12 +168,56 @@ def is_finished(folder: Path, config: RunConfig) -> bool:
         return False
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder} holds files that are not a run of plankwise; choose another run.folder, or empty it")
-    before, now = (one.model_dump(mode="json", exclude={AFTERWARDS}) for one in (read_config(folder), config))
+    finished = (folder / FILE).is_file()
+    _check_same(folder, config, begun=not finished and _has_trained(folder))
+    return finished
+
+
+def _check_same(folder: Path, config: RunConfig, *, begun: bool) -> None:
+    """Refuses a folder with another run in it; the same run goes on with other processes if its steps keep their size.
+
+    Raises:
+        RunError: it is another, or its steps would be of another size.
+    """
+    before, now = (one.model_dump(mode="json", exclude=CHANGES_NOTHING) for one in (read_config(folder), config))
+    processes, ours = _read_processes(folder), count_processes()
+    if before == now and (processes == ours or not begun):
+        return
+    if processes != ours:
+        sizes, our_sizes = _steps_taken_out(before, processes), _steps_taken_out(now, ours)
     if before != now:
         raise RunError(
             f"{folder} holds another run ({_difference(before, now)}); choose another run.folder or run.name, or delete it"
         )
-    return (folder / FILE).is_file()
+    wrong = {key: size for key, size in sizes.items() if size != our_sizes[key]}
+    if not wrong:
+        return
+    fits = " and ".join(f"{key} = {size // ours}" for key, size in wrong.items() if size % ours == 0)
+    taken, would = (" and ".join(str(one[key]) for key in wrong) for one in (sizes, our_sizes))
+    raise RunError(
+        f"{folder} was begun by {tell_processes(processes)} in steps of {taken} examples ({', '.join(wrong)} on each), and "
+        f"{tell_processes(ours)} would take {would}: {f'set {fits}, ' if fits else ''}start {tell_processes(processes)}, or choose "
+        "another run.folder"
+    )
+
+
+def _steps_taken_out(config: dict[str, Any], processes: int) -> dict[str, int]:
+    """Takes out of a config how processes and micro-batches share a step, and gives the examples of whole steps, by key."""
+    sections = {"predecessor.training": config["predecessor"]["training"], "training": config["training"]}
+    for section in sections.values():
+        section.pop("accumulation")
+    return {f"{name}.batch_size": section.pop("batch_size") * processes for name, section in sections.items()}
+
+
+def _read_processes(folder: Path) -> int:
+    if not (folder / PROCESSES).is_file():
+        return 1
+    return read_as(folder / PROCESSES, KeptProcesses, f"delete {folder} to begin anew").processes
+
+
+def tell_processes(count: int) -> str:
+    """A number of processes in words."""
+    return f"{count} process{'es' * (count != 1)}"
 
 
 def find_config(model: str) -> Path | None:

@@ -46,7 +46,9 @@ def open_inputs(config: RunConfig, console: Console) -> Inputs:
     Raises:
         PlankwiseError: anything that the user can fix.
     """
-    return read_inputs(config, open_context(console, Path(config.run.folder), config.run.seed))
+    return read_inputs(
+        config, open_context(console, Path(config.run.folder), config.run.seed, config.run.patience_seconds)
+    )
 
 
 def make_predecessor(inputs: Inputs) -> ReadyPredecessor:

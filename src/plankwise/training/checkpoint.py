@@ -67,8 +67,12 @@ def save_state(
     scheduler: Any,
     scaler: Any,
     logged: dict[str, Any],
+    randoms: list[dict[str, Any]],
 ) -> None:
-    """Fills a checkpoint's folder with weights, optimiser, learning-rate schedule, random states, and the losses not yet logged."""
+    """Fills a checkpoint's folder with weights, optimiser, learning-rate schedule, random states, and the losses not yet logged.
+
+    `randoms`: what `random_states` gave on each rank.
+    """
     save_weights(tensors, folder / WEIGHTS)
     state = optimiser.state_dict()
     flat = {
@@ -77,20 +81,33 @@ def save_state(
         for key, value in entry.items()
         if isinstance(value, torch.Tensor)
     }
-    numpy_state: Any = np.random.get_state()
-    _, keys, position, has_gauss, gauss = numpy_state
-    rng = {"rng.cpu": torch.random.get_rng_state(), "rng.numpy": torch.from_numpy(keys.astype(np.int64))}
-    rng |= {f"rng.cuda.{index}": value for index, value in enumerate(_cuda_states())}
+    rng = {
+        f"{_prefix(rank)}.{name}": one for rank, found in enumerate(randoms) for name, one in found["tensors"].items()
+    }
     save_weights(flat | rng, folder / OPTIMISER)
+    first, *others = [{name: found[name] for name in ("python_rng", "numpy_rng")} for found in randoms]
     data = {
         "groups": state["param_groups"],
         "scheduler": scheduler.state_dict(),
         "scaler": scaler.state_dict() if scaler is not None else None,
-        "python_rng": random.getstate(),
-        "numpy_rng": [position, has_gauss, gauss],
+        **first,
+        "other_ranks": others,
         "logged": logged,
     }
     (folder / STATE).write_text(json.dumps(data), "utf-8")
+
+
+def random_states() -> dict[str, Any]:
+    """What decides this process's dropout from here on: batches of other lengths have drawn other numbers on each rank."""
+    numpy_state: Any = np.random.get_state()
+    _, keys, position, has_gauss, gauss = numpy_state
+    tensors = {"cpu": torch.random.get_rng_state(), "numpy": torch.from_numpy(keys.astype(np.int64))}
+    tensors |= {f"cuda.{index}": value for index, value in enumerate(_cuda_states())}
+    return {"tensors": tensors, "python_rng": random.getstate(), "numpy_rng": [position, has_gauss, gauss]}
+
+
+def _prefix(rank: int) -> str:
+    return f"rng{rank or ''}"
 
 
 def _cuda_states() -> list[torch.Tensor]:
@@ -102,7 +119,7 @@ def load_optimiser(folder: Path, optimiser: Any, scheduler: Any, scaler: Any) ->
     entries: dict[int, dict] = {}
     for name, value in _read_optimiser(folder).items():
         index, _, key = name.partition(".")
-        if index != "rng":
+        if not index.startswith("rng"):
             entries.setdefault(int(index), {})[key] = value
     optimiser.load_state_dict({"state": entries, "param_groups": data["groups"]})
     scheduler.load_state_dict(data["scheduler"])
@@ -110,15 +127,19 @@ def load_optimiser(folder: Path, optimiser: Any, scheduler: Any, scaler: Any) ->
         scaler.load_state_dict(data["scaler"])
 
 
-def load_rng(folder: Path) -> None:
+def load_rng(folder: Path, rank: int) -> None:
+    """The random state that a rank had; where there were fewer ranks, one of theirs."""
     data, tensors = _read_state(folder), _read_optimiser(folder)
-    version, internal, gauss_next = data["python_rng"]
+    known = [data, *data.get("other_ranks", [])]
+    rank %= len(known)
+    version, internal, gauss_next = known[rank]["python_rng"]
     random.setstate((version, tuple(internal), gauss_next))
-    position, has_gauss, gauss = data["numpy_rng"]
-    np.random.set_state(("MT19937", tensors["rng.numpy"].numpy().astype(np.uint32), position, has_gauss, gauss))
-    torch.random.set_rng_state(tensors["rng.cpu"])
+    position, has_gauss, gauss = known[rank]["numpy_rng"]
+    prefix = _prefix(rank)
+    np.random.set_state(("MT19937", tensors[f"{prefix}.numpy"].numpy().astype(np.uint32), position, has_gauss, gauss))
+    torch.random.set_rng_state(tensors[f"{prefix}.cpu"])
     for index in range(len(_cuda_states())):
-        torch.cuda.set_rng_state(tensors[f"rng.cuda.{index}"], index)
+        torch.cuda.set_rng_state(tensors[f"{prefix}.cuda.{index}"], index)
 
 
 def load_logged(folder: Path) -> dict[str, Any]:

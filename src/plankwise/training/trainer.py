@@ -156,7 +156,7 @@ class StageTrainer(Trainer):
             return
         parameters = [p for p in (*model.parameters(), *self.modules.parameters()) if p.requires_grad]
         there = torch.tensor([p.grad is not None for p in parameters], dtype=torch.int32, device=self.args.device)
-        distributed.all_reduce(there)
+        distributed.all_reduce(there, group=self.context.steps)
         bucket: list[torch.Tensor] = []
         for parameter, count in zip(parameters, there.tolist(), strict=True):
             if not count:
@@ -165,9 +165,9 @@ class StageTrainer(Trainer):
                 parameter.grad = torch.zeros_like(parameter)
             bucket.append(parameter.grad)
             if sum(gradient.nbytes for gradient in bucket) >= BUCKET_BYTES:
-                _all_reduce(bucket)
+                _all_reduce(bucket, self.context.steps)
                 bucket = []
-        _all_reduce(bucket)
+        _all_reduce(bucket, self.context.steps)
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         parameters = [*model.parameters(), *self.modules.parameters()]
@@ -198,7 +198,7 @@ class StageTrainer(Trainer):
         # At the last step the result follows at once; killed before it, the stage replays from the checkpoint before.
         if self.control.should_training_stop:
             return
-        logged = self._logged()
+        logged, randoms = self._logged(), self.context.gather(checkpoint.random_states())
         if not self.args.should_save:
             return
         states: Any = self.state.stateful_callbacks
@@ -210,7 +210,7 @@ class StageTrainer(Trainer):
             if len(self.modules):
                 save_weights(self.modules.state_dict(), part / checkpoint.MODULES)
             scaler = self.accelerator.scaler
-            checkpoint.save_state(part, tensors, self.optimizer, self.lr_scheduler, scaler, logged)
+            checkpoint.save_state(part, tensors, self.optimizer, self.lr_scheduler, scaler, logged, randoms)
             self.state.save_to_json(str(part / TRAINER_STATE_NAME))
             checkpoint.seal(part)
         checkpoint.prune_checkpoints(self.folder)
@@ -258,7 +258,7 @@ class StageTrainer(Trainer):
 
     def _load_rng_state(self, checkpoint_folder: str | None) -> None:
         if checkpoint_folder is not None:
-            checkpoint.load_rng(Path(checkpoint_folder))
+            checkpoint.load_rng(Path(checkpoint_folder), self.context.rank)
             logged = checkpoint.load_logged(Path(checkpoint_folder))
             self._tr_loss.fill_(logged["sum"])
             self._globalstep_last_logged = logged["step"]
@@ -285,10 +285,10 @@ class _AfterStep(TrainerCallback):
             raise interruption.InterruptedRunError.at(state.global_step, state.max_steps)
 
 
-def _all_reduce(gradients: list[torch.Tensor]) -> None:
+def _all_reduce(gradients: list[torch.Tensor], group: Any) -> None:
     for dtype in {gradient.dtype for gradient in gradients}:
         some = [gradient for gradient in gradients if gradient.dtype == dtype]
         flat = torch.cat([gradient.flatten() for gradient in some])
-        distributed.all_reduce(flat)
+        distributed.all_reduce(flat, group=group)
         for gradient, summed in zip(some, flat.split([one.numel() for one in some]), strict=True):
             gradient.copy_(summed.view_as(gradient))
