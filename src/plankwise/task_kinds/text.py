@@ -23,7 +23,6 @@ from plankwise.data.sequences import Written, open_sequences, write_sequences
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.constant import beyond_unigrams
 from plankwise.evaluation.guards import MAJORITY, enforce
-from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.perplexity import SequenceLosses, language_loss, measure_perplexity, unigram_losses
 from plankwise.files import read_as, write_text
 from plankwise.kinds import load_kind
@@ -31,11 +30,11 @@ from plankwise.models.language import CLASSES, load_language_model
 from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
-from plankwise.task_kinds import Answers, Examined, HeadAlone, Task
+from plankwise.task_kinds import Answers, Draw, Examined, HeadAlone, Task
 from plankwise.task_kinds._unlabelled import find_texts, refuse_labels
 
 FOLDER = Path("checkpoints") / "blocks"  # goes with the checkpoints when the run is finished
-SCORE = "1 / perplexity"
+DEV, SCORE = "dev", "1 / perplexity"
 
 
 class Text(Task):
@@ -69,15 +68,20 @@ class Text(Task):
 
     def score_in_training(self, predictor: Predictor) -> dict[str, float]:
         losses = self._losses(predictor)
-        half = first_half(len(losses.tokens))
-        if not (losses.tokens[half].any() and losses.tokens[~half].any()):
-            return losses.metrics()
-        return {**losses.metrics(), HALVES[0]: losses.score_of(half), HALVES[1]: losses.score_of(~half)}
+        return {**losses.metrics(), **self.score_halves(_kept(losses))}
+
+    def score_samples(self, outputs: Answers, draw: Draw) -> np.ndarray:
+        kept = outputs[DEV]
+        losses, tokens = (draw(len(kept)) @ kept).T
+        with np.errstate(invalid="ignore"):
+            return np.exp(-losses / tokens)
+
+    def as_shown(self, score: float) -> float:
+        return 1 / score if score > 0 else math.inf
 
     def examine(self, predictor: Predictor) -> Examined:
         losses = self._losses(predictor)
-        kept = {"dev": np.stack([losses.losses, losses.tokens], 1)}
-        return Examined(losses.metrics(), beyond_unigrams(losses, self._unigrams), kept)
+        return Examined(losses.metrics(), beyond_unigrams(losses, self._unigrams), _kept(losses))
 
     def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
         """As for any task; a sequence's outputs are its loss, summed over the tokens that are predicted, and how many they are."""
@@ -256,6 +260,10 @@ class Text(Task):
                     for sequence, row in zip(examples_of(sequences.dataset, rows), rows, strict=True)
                 ]
             )
+
+
+def _kept(losses: SequenceLosses) -> Answers:
+    return {DEV: np.stack([losses.losses, losses.tokens], 1)}
 
 
 def auto_class(options: Any) -> Any:
