@@ -26,8 +26,6 @@ def drawn(tmp_path_factory, tiny_model_folder):
         yield Point(one.entry.name, "torch")
         if formats and one.entry.name == "predecessor":
             yield Point("predecessor", formats[0])
-            if trimmed:
-                yield Point("predecessor", "torch", trimmed=True)
 
     def draw(name: str) -> SimpleNamespace:
         if name not in made:
@@ -78,13 +76,6 @@ def test_vectors_are_scored_by_the_predecessors_own_and_static_embeddings_give_v
     assert 0 < rows["static-torch-fp32"]["score"] < 1
     assert rows["static-torch-fp32"]["kept_halves"] is not None
     assert "tfidf-torch-fp32" not in rows
-
-
-def test_a_tagger_with_a_trimmed_vocabulary_tags_words_as_before(drawn):
-    rows = {row["name"]: row for row in drawn("tokens").table["rows"]}
-    trimmed, whole = rows["predecessor-torch-fp32-trimmed"], rows["predecessor-torch-fp32"]
-    assert trimmed["score"] == whole["score"] > 0
-    assert trimmed["size_mb"] < whole["size_mb"]
 
 
 def test_perplexity_is_shown_for_a_language_model_whose_score_is_another_figure(drawn):

@@ -147,7 +147,7 @@ def describe(
     """What export.json says."""
     tokenizer, limit = traced.tokenizer, token_limit(traced.model, traced.tokenizer)
     gives = _gives(traced)
-    files = traced.model.files if isinstance(traced.model, SentenceEncoder) else None
+    sentences = traced.model.files if isinstance(traced.model, SentenceEncoder) else None
     names = traced.model.config.id2label if gives in (CLASSES, TAGS) else {}
     return Exported(
         format=format,
@@ -169,8 +169,8 @@ def describe(
         },
         truncation=tokenizer.truncation_side,
         mask_token_id=tokenizer.mask_token_id,
-        prompt="" if files is None else files.prompt,
-        lower=files is not None and files.lower,
+        prompt="" if sentences is None else sentences.prompt,
+        lower=sentences is not None and sentences.lower,
         exits=describe_chain(traced) if is_chain(traced, kind) else None,
     )
 

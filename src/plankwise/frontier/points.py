@@ -143,7 +143,8 @@ class Points:
 
     def _score(self, predictor: Predictor) -> tuple[float, Answers]:
         """The score on dev, and the outputs that it is read off."""
-        task, outputs = self.run.task, {}
+        task = self.run.task
+        outputs: dict[str, np.ndarray] = {}
         if not isinstance(predictor, TextPredictor):
             outputs = dict(task.outputs(predictor))
         elif (plain := task.plain_texts()) is not None:

@@ -38,8 +38,8 @@ def find_scope(
     Raises:
         PlankwiseError: it does not allow what is never asked for but on purpose, or a package is missing.
     """
-    task, left_out = run.task, []
-    plain = task.plain_texts()
+    task, plain = run.task, run.task.plain_texts()
+    left_out: list[str] = []
     if exits:
         _allow(run, EXITS)
     for path in encoders:

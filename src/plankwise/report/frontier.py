@@ -47,8 +47,10 @@ def figure_of(row: dict) -> float:
 
 def interval_of(row: dict) -> tuple[float, float] | None:
     """Its 95 % interval; None if it is not known."""
-    found = row.get("shown_interval", row["interval"])
-    return None if found is None else tuple(found)
+    if (found := row.get("shown_interval", row["interval"])) is None:
+        return None
+    low, high = found
+    return low, high
 
 
 def frontier_verdict(data: dict) -> str:
