@@ -26,3 +26,9 @@ def test_the_cheapest_point_that_keeps_enough_on_the_first_half_is_chosen_whatev
     assert choose(rows, "cost", 0.01)["name"] == "chosen"
     assert choose(rows, "cost", 0.02)["name"] == "lucky"
     assert choose(rows[1:2], "cost", 0.01) is None
+
+
+def test_where_halves_have_no_scores_all_of_dev_chooses():
+    rows = [{**row("less", 0.2, 0.8, None), "kept": 0.9}, {**row("enough", 0.5, 0.9, None), "kept": 0.995}]
+    assert choose(rows, "cost", 0.01)["name"] == "enough"
+    assert choose([{**rows[0], "kept": None}], "cost", 0.01) is None

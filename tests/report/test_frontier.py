@@ -6,6 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
+from plankwise.record import Shown
 from plankwise.report.frontier import frontier_verdict, make_charts, show_frontier
 from plankwise.report.frontier_table import show_frontier_table
 
@@ -64,6 +65,42 @@ def test_points_that_keep_little_are_in_the_table_alone(data):
     assert all(len(chart.dots) == 2 for chart in charts)
     assert charts[-1].note == "points that keep less than 90% are in the table alone: 1"
     assert "tfidf" in show_frontier(data)
+
+
+def test_where_most_points_keep_little_the_better_half_is_drawn(data):
+    data["rows"] += [{**data["rows"][2], "name": f"weak {kept}", "kept": kept} for kept in (0.7, 0.6)]
+    charts = make_charts(data)
+    assert all(len(chart.dots) == 3 for chart in charts)
+    assert charts[-1].note == "points that keep less than 89% are in the table alone: 2"
+
+
+def test_the_figure_that_the_task_shows_stands_for_the_score(data):
+    data["frontier"]["shown"] = Shown("perplexity", "perplexity", 2, lower_is_better=True).to_json()
+    for one, shown in zip(data["rows"], (11.125, 12.0, 15.0), strict=True):
+        one |= {"shown": shown, "shown_interval": [shown - 1, shown + 1]}
+    speed, *_ = make_charts(data)
+    assert speed.y.label == "perplexity on dev (lower is better)"
+    assert sorted(dot.y for dot in speed.dots) == [11.125, 12.0]
+    page = show_frontier(data)
+    assert "11.12" in page
+    assert "10.12–12.12" in page
+    file = io.StringIO()
+    show_frontier_table(data, Console(file=file, width=200))
+    assert "12.00" in file.getvalue()
+    assert "a standard error of perplexity: 0.5" in file.getvalue()
+
+
+def test_a_kind_of_task_without_halves_and_intervals_says_what_chose(data):
+    data["frontier"]["left_out"] = ["onnx, since <it> drifts"]
+    for one in data["rows"]:
+        one |= {"kept_halves": None, "interval": None}
+    assert "99.4% kept (on all of dev, which chose it, too)" in frontier_verdict(data)
+    page = show_frontier(data)
+    assert "interval;" not in page
+    assert "Left out: onnx, since &lt;it&gt; drifts." in page
+    file = io.StringIO()
+    show_frontier_table(data, Console(file=file, width=200))
+    assert "standard error" not in file.getvalue()
 
 
 def test_the_page_escapes_the_tasks_name(data):

@@ -140,6 +140,19 @@ def test_what_chooses_in_training_is_the_score_and_the_halves_are_told_beside_it
 
 
 @EVERY_KIND
+def test_samples_of_dev_are_scored_as_dev_is_and_what_is_shown_goes_with_the_score(name, opened):
+    one = opened(name)
+    metrics, _, outputs = one.task.examine(TorchPredictor(one.loaded.model))
+    assert one.task.as_shown(metrics["score"]) == pytest.approx(one.task.shown.value({**metrics, "metrics": metrics}))
+    found = one.task.resample(outputs, 5)
+    assert np.array_equal(found, one.task.resample(outputs, 5))
+    assert len(found) in (0, 5)
+    assert set(one.task.score_halves(outputs)) in (set(), set(HALVES))
+    whole = one.task.score_samples(outputs, lambda count: np.ones((1, count)))
+    assert list(whole) in ([], [pytest.approx(metrics["score"])])
+
+
+@EVERY_KIND
 def test_an_untrained_model_is_not_shown_to_know_more_than_one_answer(name, opened):
     one = opened(name)
     metrics, found, _ = one.task.examine(TorchPredictor(one.loaded.model))

@@ -99,5 +99,7 @@ def command(
             f"score {found['score']:.4f} (torch {found['torch_score']:.4f})",
             soft_wrap=True,
         )
-    console.print(f'{written["size_mb"]:.1f} MB in {place}; try: python {place}/predict.py "a text"', soft_wrap=True)
+    console.print(
+        f"{written['size_mb']:.1f} MB in {place}; try: python {place}/predict.py {written['usage']}", soft_wrap=True
+    )
     give(written, place)

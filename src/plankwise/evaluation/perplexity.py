@@ -51,10 +51,6 @@ class SequenceLosses:
         found = {"perplexity": perplexity(mean), "loss": mean, "score": math.exp(-mean)}
         return found if self.pair_accuracy is None else {**found, "pair_accuracy": self.pair_accuracy}
 
-    def score_of(self, rows: np.ndarray) -> float:
-        """1 / perplexity of some of the sequences."""
-        return math.exp(-float(self.losses[rows].sum() / self.tokens[rows].sum()))
-
 
 def measure_perplexity(predictor: Predictor, batches: Iterable[Any], objective: Aim) -> SequenceLosses:
     """The losses of a model on batches of held-out sequences, in their order."""

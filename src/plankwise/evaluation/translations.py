@@ -41,8 +41,8 @@ def count_ngrams(written: Sequence[str], references: Sequence[str]) -> np.ndarra
 def bleu_of(sums: np.ndarray) -> float:
     """BLEU of what `count_ngrams` gives, summed over texts."""
     numbers = [int(number) for number in sums]
-    metric = _sacrebleu().BLEU
-    return metric.compute_bleu(numbers[:ORDERS], numbers[ORDERS : 2 * ORDERS], numbers[-2], numbers[-1]).score
+    counts = (numbers[:ORDERS], numbers[ORDERS : 2 * ORDERS], numbers[-2], numbers[-1])
+    return _sacrebleu().BLEU.compute_bleu(*counts, smooth_method="exp").score  # as `score_translations` has it
 
 
 def _sacrebleu() -> Any:

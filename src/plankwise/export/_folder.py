@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ from plankwise.export import How
 from plankwise.export._chain import describe_chain
 from plankwise.export._traced import Traced
 from plankwise.models.exits import has_exits
-from plankwise.models.exported import FILE, Exported
+from plankwise.models.exported import FILE, Exported, usage_of
 from plankwise.models.labels import has_names
 from plankwise.models.limits import token_limit
 from plankwise.models.planned_config import PlannedConfig
 from plankwise.models.quiet import quiet
 from plankwise.models.rankers import is_ranker
+from plankwise.models.sentences import SentenceEncoder
 from plankwise.report.card import FILE as CARD
 from plankwise.report.text import as_markdown
 
@@ -22,7 +24,7 @@ SCRIPT = "predict.py"
 USUAL_LENGTH = 512  # of a model that does not say how many tokens it takes
 
 HEAD = '''\
-"""Predicts with this folder's model: python predict.py "a text" "another one"; needs {needs}."""
+"""Predicts with this folder's model: python predict.py {usage}; needs {needs}."""
 
 import json
 import sys
@@ -33,66 +35,119 @@ from pathlib import Path
 HERE = Path(__file__).parent
 about = json.loads((HERE / "export.json").read_text("utf-8"))
 tokenizer = Tokenizer.from_file(str(HERE / "tokenizer.json"))
-tokenizer.enable_truncation(about["max_length"], direction=about["truncation"])
+tokenizer.enable_truncation(about["max_length"], direction=about["truncation"]{truncation})
 tokenizer.enable_padding(**about["padding"])
 {script}
 
 
 def predict(texts):
-    """The texts, or pairs of texts, as tokens, and the model's outputs for them by name."""
-    codes = tokenizer.encode_batch(texts)
+    """The texts{form} as tokens, and the model's outputs for them by name."""
+    codes = {codes}
     fields = {{"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}}
     batch = {{name: np.array([getattr(code, fields[name]) for code in codes], np.int64) for name in about["inputs"]}}
     return codes, dict(zip(about["outputs"], run(batch)))
 
 
 if __name__ == "__main__":
-    codes, outputs = predict(sys.argv[1:])
 '''
-# How answers are read off the outputs, by what the model gives.
-CLASSES = """\
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How predict.py reads answers off what a model gives."""
+
+    lines: str  # that predict and print
+    form: str = ", or pairs of texts,"  # what `predict` is given
+    codes: str = "tokenizer.encode_batch(texts)"  # what that is to the model
+    truncation: str = ""  # more on how texts are cut
+
+
+ALL = """\
+    codes, outputs = predict(sys.argv[1:])
+"""
+CLASSES = Reading(
+    ALL
+    + """\
     for text, row in zip(sys.argv[1:], outputs["logits"]):
         shares = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
         print(f"{about['labels'][row.argmax()]}\\t{shares.max():.3f}\\t{text}")
 """
-NUMBERS = """\
+)
+NUMBERS = Reading(
+    ALL
+    + """\
     for text, row in zip(sys.argv[1:], outputs["logits"]):
         print(f"{row[0]:.4f}\\t{text}")
 """
-RANKS = """\
-    order = outputs["logits"][:, 0].argsort()[::-1]
-    for row in order:
+)
+RANKS = Reading(
+    """\
+    pairs = [(sys.argv[1], text) for text in sys.argv[2:]]
+    codes, outputs = predict(pairs)
+    for row in outputs["logits"][:, 0].argsort()[::-1]:
         print(f"{outputs['logits'][row, 0]:.4f}\\t{pairs[row][1]}")
 """
-TAGS = """\
-    for code, rows in zip(codes, outputs["logits"]):
-        print(" ".join(f"{token}/{about['labels'][row.argmax()]}" for token, row in zip(code.tokens, rows)))
-"""
-MASKED = """\
+)
+# A word's tag is that of its first piece; words that were cut off have none.
+TAGS = Reading(
+    """\
+    texts = [text.split() for text in sys.argv[1:]]
+    codes, outputs = predict(texts)
+    for words, code, rows in zip(texts, codes, outputs["logits"]):
+        firsts = {word: place for place, word in reversed(list(enumerate(code.word_ids))) if word is not None}
+        tags = {word: about["labels"][rows[place].argmax()] for word, place in firsts.items()}
+        print(" ".join(f"{word}/{tags[place]}" for place, word in enumerate(words) if place in tags))
+""",
+    form=", each a list of words,",
+    codes="tokenizer.encode_batch(texts, is_pretokenized=True)",
+)
+MASKED = Reading(
+    ALL
+    + """\
     for code, rows in zip(codes, outputs["NAME"]):
         masked = [place for place, token in enumerate(code.ids) if token == about["mask_token_id"]]
         print(*(tokenizer.id_to_token(int(rows[place].argmax())) for place in masked))
 """
-NEXT = """\
+)
+NEXT = Reading(
+    ALL
+    + """\
     for code, rows in zip(codes, outputs["NAME"]):
         last = max(place for place, read in enumerate(code.attention_mask) if read)
         print(tokenizer.id_to_token(int(rows[last].argmax())))
 """
-VECTORS = """\
+)
+VECTORS = Reading(
+    """\
+    texts = [about["prompt"] + text for text in sys.argv[1:]]
+    codes, outputs = predict([text.lower() for text in texts] if about["lower"] else texts)
     for text, row in zip(sys.argv[1:], outputs["sentence_embedding"]):
         print(json.dumps([round(float(value), 6) for value in row]), text, sep="\\t")
 """
-SPANS = """\
-    for (question, text), code, starts, ends in zip(pairs, codes, outputs["start_logits"], outputs["end_logits"]):
-        own = [place for place, part in enumerate(code.sequence_ids) if part == 1]
-        spans = [(starts[one] + ends[other], one, other) for one in own for other in own if one <= other < one + 30]
+)
+SPANS = Reading(
+    """\
+    for question, text in zip(sys.argv[1::2], sys.argv[2::2]):
+        codes, outputs = predict([(question, text)])
+        spans = []
+        for code, starts, ends in zip(codes, outputs["start_logits"], outputs["end_logits"]):
+            own = [place for place, part in enumerate(code.sequence_ids) if part == 1]
+            pairs = [(one, other) for one in own for other in own if one <= other < one + 30]
+            spans += [(starts[one] + ends[other], code.offsets[one][0], code.offsets[other][1]) for one, other in pairs]
         score, first, last = max(spans)
-        print(f"{text[code.offsets[first][0] : code.offsets[last][1]]}\\t{score:.3f}\\t{question}")
-"""
-STATES = """\
+        print(f"{text[first:last]}\\t{score:.3f}\\t{question}")
+""",
+    form=", a question and its text each, in as many windows as that takes,",
+    codes="[one for code in tokenizer.encode_batch(texts) for one in (code, *code.overflowing)]",
+    truncation=', stride=about["max_length"] // 4, strategy="only_second"',
+)
+STATES = Reading(
+    ALL
+    + """\
     for name, values in outputs.items():
         print(name, values.shape)
 """
+)
 
 
 def describe(
@@ -101,6 +156,7 @@ def describe(
     """What export.json says."""
     tokenizer, limit = traced.tokenizer, token_limit(traced.model, traced.tokenizer)
     gives = _gives(traced)
+    sentences = traced.model.files if isinstance(traced.model, SentenceEncoder) else None
     names = traced.model.config.id2label if gives in (CLASSES, TAGS) else {}
     return Exported(
         format=format,
@@ -122,6 +178,8 @@ def describe(
         },
         truncation=tokenizer.truncation_side,
         mask_token_id=tokenizer.mask_token_id,
+        prompt="" if sentences is None else sentences.prompt,
+        lower=sentences is not None and sentences.lower,
         exits=describe_chain(traced) if is_chain(traced, kind) else None,
     )
 
@@ -148,18 +206,17 @@ def make_script(traced: Traced, kind: Any) -> str:
     script = kind.chain_script() if is_chain(traced, kind) else kind.script(planned)
     packages = [*kind.NEEDS, "tokenizers", "numpy"]
     imports = ["import numpy as np", *(f"import {name}" for name in kind.NEEDS), "from tokenizers import Tokenizer"]
+    reading = _gives(traced)
     head = HEAD.format(
-        needs=", ".join(packages[:-1]) + f" and {packages[-1]}", imports="\n".join(imports), script=script
+        usage=usage_of(traced.outputs),
+        needs=", ".join(packages[:-1]) + f" and {packages[-1]}",
+        imports="\n".join(imports),
+        script=script,
+        form=reading.form,
+        codes=reading.codes,
+        truncation=reading.truncation,
     )
-    if _gives(traced) is RANKS:
-        pairs = (
-            "pairs = [(sys.argv[1], text) for text in sys.argv[2:]]  # a query, then the texts to put in order\n    "
-        )
-        head = head.replace("codes, outputs = predict(sys.argv[1:])", f"{pairs}codes, outputs = predict(pairs)")
-    if _gives(traced) is SPANS:
-        pairs = "pairs = list(zip(sys.argv[1::2], sys.argv[2::2]))  # a question, then its text\n    "
-        head = head.replace("codes, outputs = predict(sys.argv[1:])", f"{pairs}codes, outputs = predict(pairs)")
-    return head + _gives(traced).replace("NAME", _logits(traced))
+    return head + reading.lines.replace("NAME", _logits(traced))
 
 
 def make_card(exported: Exported, folder: Path, traced: Traced, kind: Any) -> str:
@@ -178,6 +235,8 @@ def make_card(exported: Exported, folder: Path, traced: Traced, kind: Any) -> st
         "outputs": ", ".join(exported.outputs),
         "texts": f"cut at {exported.max_length} tokens by predict.py",
     }
+    if exported.prompt:
+        facts["prompt"] = f"{exported.prompt!r}, which predict.py puts before each text"
     if exported.exits is not None:
         facts["early exits"] = (
             f"a graph for each of {exported.exits['blocks']} blocks; a text leaves once {exported.exits['patience']} answers in a "
@@ -190,7 +249,7 @@ def make_card(exported: Exported, folder: Path, traced: Traced, kind: Any) -> st
     return (
         f"---\ntags:\n- plankwise\n- {exported.format}\n---\n\n# {type(model).__name__} for {exported.runtime}\n\n"
         f"Exported by plankwise {__version__}.\n\n| | |\n|---|---|\n{rows}\n\n## How to use it\n\n"
-        f'```sh\npip install {needs}\npython {SCRIPT} "a text" "another one"\n```\n\n## What was checked\n\n'
+        f"```sh\npip install {needs}\npython {SCRIPT} {usage_of(exported.outputs)}\n```\n\n## What was checked\n\n"
         f"{_checked(exported)}\n"
     )
 
@@ -211,8 +270,8 @@ def _logits(traced: Traced) -> str:
     return "prediction_logits" if "prediction_logits" in traced.results else "logits"
 
 
-def _gives(traced: Traced) -> str:
-    """The lines of predict.py that print what the model gives, told by the shape of its outputs."""
+def _gives(traced: Traced) -> Reading:
+    """How answers are read off what the model gives, told by the shape of its outputs."""
     logits, config = traced.results.get(_logits(traced)), traced.model.config
     if "sentence_embedding" in traced.results:
         return VECTORS

@@ -103,7 +103,8 @@ def trace(model: Any, tokenizer: Any) -> Traced:
     """Prepares a model for writing; the model itself is left as it is.
 
     Raises:
-        ConfigError: the tokenizer has no form that works without transformers, or the model takes nothing that it gives.
+        ConfigError: the tokenizer has no form that works without transformers, the model takes nothing that it gives, or writes
+            texts with a decoder.
     """
     if not getattr(tokenizer, "is_fast", False):
         raise ConfigError(
@@ -113,6 +114,10 @@ def trace(model: Any, tokenizer: Any) -> Traced:
     if model.training or any((one.device.type, one.dtype) != ("cpu", torch.float32) for one in model.parameters()):
         model = copy.deepcopy(model).to("cpu", torch.float32).eval()
     parameters = inspect.signature(model.forward).parameters
+    if "decoder_input_ids" in parameters and model.can_generate():
+        raise ConfigError(
+            f"{type(model).__name__} writes texts with a decoder, a token at a time, which one graph does not; use it in torch"
+        )
     batch = tokenizer(list(TEXTS), padding=True, return_tensors="pt")
     example = {name: value for name, value in batch.items() if name in parameters}
     if "input_ids" not in example:

@@ -27,9 +27,10 @@ from plankwise.files import read_json, sweep_leftovers, write_text
 from plankwise.frontier.models import PREDECESSOR, Entry, Made, find_depths, list_entries, make
 from plankwise.frontier.outline import choose, mark_frontier
 from plankwise.frontier.points import Found, Points, list_points
-from plankwise.frontier.text_models import check_static
+from plankwise.frontier.scope import Scope, find_scope
 from plankwise.kinds import load_kind
 from plankwise.run.folders import FolderLock
+from plankwise.run.inputs import Run
 from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs
 from plankwise.training.interruption import InterruptedRunError, interruptible
 
@@ -68,20 +69,16 @@ def draw_frontier(recipe: dict, request: Request, folder: Path, console: Console
         raise ConfigError("a frontier is measured in one process; start the command without torchrun")
     with interruptible(), FolderLock(folder, console) as lock:
         inputs = open_inputs(base, console)
-        if inputs.run.task.kind != "labels":
-            raise ConfigError(
-                f"a frontier is for classes and numbers of whole texts, but task.name is {base.task.name!r}, which is on "
-                f"{inputs.run.task.kind}; use `plankwise compare`"
-            )
+        scope = _find_scope(inputs.run, request)
         lock.acquire()
         lock.log.begin()
         _claim(folder, base)
         ready = make_predecessor(inputs)
-        made = _make_models(ready, base, request, context)
+        made = _make_models(ready, base, request, scope, context)
         points = Points(ready.run, folder / "points")
-        found = _find_points(points, made, request, context)
+        found = _find_points(points, made, scope, context)
         speeds = _find_speeds(points, found, request, context)
-        table = tabulate(ready, found, speeds, request)
+        table = tabulate(ready, found, speeds, request, scope)
         write_text(folder / TABLE, json.dumps(table, indent=2))
         return table
 
@@ -89,8 +86,6 @@ def draw_frontier(recipe: dict, request: Request, folder: Path, console: Console
 def _read(recipe: dict, request: Request, folder: Path) -> RunConfig:
     for format in request.formats:
         load_kind("export", format, key="--formats").check_installed()
-    if request.static:
-        check_static()
     data = {**recipe, "run": {**recipe.get("run", {}), "folder": str(folder / "predecessor-run")}}
     config = validate_config(data)
     if config.run.effort is not None and config.method.name != "solve":
@@ -98,6 +93,22 @@ def _read(recipe: dict, request: Request, folder: Path) -> RunConfig:
     if config.plan.spans or config.plan.slots:
         raise ConfigError("plan.spans and plan.slots fix the depth, which a frontier changes; take them out")
     return config
+
+
+def _find_scope(run: Run, request: Request) -> Scope:
+    """What the task allows of what is asked for; says what is left out."""
+    scope = find_scope(
+        run,
+        formats=request.formats,
+        static=request.static,
+        static_from=request.static_from,
+        trimmed=request.trimmed,
+        exits=request.exits,
+        encoders=request.encoders,
+    )
+    for sentence in scope.left_out:
+        run.context.console.print(f"left out: {sentence}", soft_wrap=True)
+    return scope
 
 
 def _claim(folder: Path, base: RunConfig) -> None:
@@ -113,7 +124,9 @@ def _claim(folder: Path, base: RunConfig) -> None:
     sweep_leftovers(folder)
 
 
-def _make_models(ready: ReadyPredecessor, base: RunConfig, request: Request, context: Context) -> list[Made]:
+def _make_models(
+    ready: ReadyPredecessor, base: RunConfig, request: Request, scope: Scope, context: Context
+) -> list[Made]:
     """The predecessor, and every other model that can be made within the budget."""
     depths = find_depths(ready, request.depths)
     entries = list_entries(
@@ -121,8 +134,10 @@ def _make_models(ready: ReadyPredecessor, base: RunConfig, request: Request, con
         base,
         depths,
         request.encoders,
-        static=request.static,
+        tfidf=scope.tfidf,
+        static=scope.static,
         static_from=request.static_from,
+        truncated=scope.truncated,
         thin=request.thin,
         exits=request.exits,
     )
@@ -146,10 +161,10 @@ def _make_models(ready: ReadyPredecessor, base: RunConfig, request: Request, con
     return made
 
 
-def _find_points(points: Points, made: Sequence[Made], request: Request, context: Context) -> list[tuple[Found, Made]]:
+def _find_points(points: Points, made: Sequence[Made], scope: Scope, context: Context) -> list[tuple[Found, Made]]:
     found = []
     for model in made:
-        for point in list_points(model, request.formats, trimmed=request.trimmed):
+        for point in list_points(model, scope.formats, trimmed=scope.trimmed):
             try:
                 one = points.find(point, model)
             except PlankwiseError as error:
@@ -196,9 +211,14 @@ def _speed_json(speed: Speed) -> dict[str, Any]:
 
 
 def tabulate(
-    ready: ReadyPredecessor, found: Sequence[tuple[Found, Made]], speeds: dict[str, Any], request: Request
+    ready: ReadyPredecessor,
+    found: Sequence[tuple[Found, Made]],
+    speeds: dict[str, Any],
+    request: Request,
+    scope: Scope,
 ) -> dict[str, Any]:
     """What the page and the terminal show."""
+    task = ready.run.task
     before = next(one for one, _ in found if one.point.name == REFERENCE)
     counts = list(speeds["threads"])
     most = counts[-1]
@@ -216,11 +236,11 @@ def tabulate(
                 "name": name,
                 "kind": one.kind,
                 "score": one.score,
-                "interval": list(one.interval),
-                "kept": one.score / before.score if before.score else None,
-                "kept_halves": [
-                    part / whole if whole else 0.0 for part, whole in zip(one.halves, before.halves, strict=True)
-                ],
+                "interval": None if one.interval is None else list(one.interval),
+                "shown": task.as_shown(one.score),
+                "shown_interval": None if one.interval is None else sorted(map(task.as_shown, one.interval)),
+                "kept": task.retained(one.score, before.score),
+                "kept_halves": _kept_halves(one, before),
                 "size_mb": one.size_mb,
                 "smaller": before.size_mb / one.size_mb,
                 "seconds": one.seconds,
@@ -238,8 +258,10 @@ def tabulate(
     }
     return {
         "frontier": {
-            "task": ready.run.task.name,
-            "metric": " and ".join(ready.run.task.score_names),
+            "task": task.name,
+            "metric": task.shown.metric,
+            "shown": task.shown.to_json(),
+            "left_out": list(scope.left_out),
             "tolerance": request.tolerance,
             "threads": counts,
             "batch_sizes": list(BATCH_SIZES),
@@ -249,6 +271,13 @@ def tabulate(
         },
         "rows": rows,
     }
+
+
+def _kept_halves(one: Found, before: Found) -> list[float] | None:
+    """The shares of the predecessor's score that are kept on both halves of dev."""
+    if one.halves is None or before.halves is None:
+        return None
+    return [part / whole if whole else 0.0 for part, whole in zip(one.halves, before.halves, strict=True)]
 
 
 def _speedup(speed: dict[str, Any], name: str, size: str) -> dict[str, Any]:

@@ -10,10 +10,10 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from transformers import AutoModel, set_seed
 
 from plankwise.config import RunConfig, validate_config, without_none
@@ -24,6 +24,7 @@ from plankwise.frontier import text_models
 from plankwise.kinds import load_kind
 from plankwise.run.finetune import finetune
 from plankwise.run.sharing import ReadyPredecessor, train_successor
+from plankwise.task_kinds import PlainTexts
 from plankwise.training.job import Outcome
 
 MODEL, MADE = "model", "made.json"  # in a model's folder: its weights, and what making it took
@@ -76,8 +77,10 @@ def list_entries(
     depths: list[int],
     encoders: Sequence[str],
     *,
+    tfidf: bool,
     static: bool,
     static_from: str | None,
+    truncated: bool,
     thin: bool,
     exits: bool,
 ) -> list[Entry]:
@@ -87,26 +90,20 @@ def list_entries(
         config = _changed(base, plan={"successors": depth, "cut": "late", "spans": None, "slots": None, **more})
         return Entry(_layers(depth) + name, SUCCESSOR, lambda folder: _train(predecessor, config, folder))
 
-    def distilled(depth: int) -> Entry:
+    instead: list[Entry] = []
+    if tfidf:
+        instead.append(Entry("tfidf", INSTEAD, partial(_fit_tfidf, predecessor), text_models.TfidfPredictor))
+    if static:
+        fit = partial(_fit_static, predecessor, static_from)
+        instead.append(Entry("static", INSTEAD, fit, text_models.StaticPredictor))
+    if truncated:
         # Copies want even spans: see EXPERIMENTS.md, "Late spans".
-        cut = "late" if any(length % depth for length in _lengths(predecessor)) else "even"
-        plan = {"successors": depth, "cut": cut, "spans": None, "slots": None, "init": "lower"}
-        config = _changed(base, plan=plan, method={"name": "kd"})
-        return Entry(f"{_layers(depth)}-truncated-kd", INSTEAD, lambda folder: _train(predecessor, config, folder))
-
+        uneven = any(length % depths[0] for length in _lengths(predecessor))
+        config = distilled(base, depths[0], cut="late" if uneven else "even")
+        name = f"{_layers(depths[0])}-truncated-kd"
+        instead.append(Entry(name, INSTEAD, lambda folder: _train(predecessor, config, folder)))
     found = [successor(depth) for depth in depths]
-    if classes_of(predecessor):
-        texts = [Entry("tfidf", INSTEAD, lambda folder: _fit_tfidf(predecessor, folder), text_models.TfidfPredictor)]
-        if static:
-            texts.append(
-                Entry(
-                    "static",
-                    INSTEAD,
-                    lambda folder: _fit_static(predecessor, static_from, folder),
-                    text_models.StaticPredictor,
-                )
-            )
-        found[1:1] = [*texts, distilled(depths[0])]
+    found[1:1] = instead
     if thin and base.plan.part != THIN:
         # Width is the other way to the same speed: all blocks, thin, are as much work as a third of them.
         whole = min(_lengths(predecessor))
@@ -130,7 +127,7 @@ def _leaving(predecessor: ReadyPredecessor, base: RunConfig, depths: list[int]) 
     def entry(depth: int) -> Entry:
         def train(folder: Path) -> None:
             source = predecessor if depth in lengths else _made_before(predecessor, folder.parent / _layers(depth))
-            patience = _train(source, _with_exits(base, depth), folder).notes["patience"]
+            patience = _train(source, with_exits(base, depth), folder).notes["patience"]
             predecessor.run.context.console.print(
                 f"patience {patience['patience']}, chosen by {patience['examples']:,} training examples that were kept out",
                 soft_wrap=True,
@@ -141,7 +138,13 @@ def _leaving(predecessor: ReadyPredecessor, base: RunConfig, depths: list[int]) 
     return [entry(depth) for depth in reversed(found)]
 
 
-def _with_exits(base: RunConfig, depth: int) -> RunConfig:
+def distilled(base: RunConfig, depth: int, cut: str = "even") -> RunConfig:
+    """The recipe with the method `kd` on copied layers."""
+    plan = {"successors": depth, "cut": cut, "spans": None, "slots": None, "init": "lower"}
+    return _changed(base, plan=plan, method={"name": "kd"})
+
+
+def with_exits(base: RunConfig, depth: int) -> RunConfig:
     """The recipe with the method `exits` and its learning rate, for a model whose blocks all stay as they are."""
     plan = {
         "successors": depth,
@@ -227,23 +230,14 @@ def _tuned(predecessor: ReadyPredecessor, base: RunConfig, path: str) -> Entry:
     return Entry(name, INSTEAD, tune)
 
 
-def training_examples(predecessor: ReadyPredecessor) -> tuple[list[str], np.ndarray, int]:
-    """The training texts, pairs joined; their classes in the order of the predecessor's head; how many classes there are."""
-    task: Any = predecessor.run.task
-    table = task.prepared.train
-    columns = [table[name].to_pylist() for name in ("text", "text_pair") if name in table.column_names]
-    labels = np.asarray(task.train.dataset.with_format("numpy")["labels"][:])
-    return text_models.join_columns(*columns)["texts"], labels, len(classes_of(predecessor))
-
-
-def classes_of(predecessor: ReadyPredecessor) -> tuple[str, ...]:
-    """The classes that the task's labels name; none where they are numbers, or the task has no labels."""
-    source = getattr(predecessor.run.task, "source", None)
-    return () if source is None else tuple(source.labels)
+def _plain_texts(predecessor: ReadyPredecessor) -> PlainTexts:
+    found = predecessor.run.task.plain_texts()
+    assert found is not None  # else no such model is listed
+    return found
 
 
 def _fit_tfidf(predecessor: ReadyPredecessor, folder: Path) -> None:
-    text_models.fit_tfidf(*training_examples(predecessor), folder / MODEL)
+    text_models.fit_tfidf(_plain_texts(predecessor), folder / MODEL)
 
 
 def _fit_static(predecessor: ReadyPredecessor, source: str | None, folder: Path) -> None:
@@ -251,4 +245,4 @@ def _fit_static(predecessor: ReadyPredecessor, source: str | None, folder: Path)
     if source is not None:
         loader = predecessor.run.loader
         model, tokenizer = loader.model(source, AutoModel, new_head=True).model.eval(), loader.tokenizer(source)
-    text_models.fit_static(model, tokenizer, *training_examples(predecessor), folder / MODEL)
+    text_models.fit_static(model, tokenizer, _plain_texts(predecessor), folder / MODEL)

@@ -23,6 +23,11 @@ def mark_frontier(rows: Sequence[Row], cost: str) -> list[bool]:
 
 
 def choose(rows: Sequence[Row], cost: str, tolerance: float) -> Row | None:
-    """The cheapest row that keeps all but `tolerance` of the predecessor's score on the half of dev that chooses."""
-    fitting = [row for row in rows if row[cost] is not None and row["kept_halves"][0] >= 1 - tolerance]
+    """The cheapest row that keeps all but `tolerance` of the predecessor's score on the half of dev that chooses, or on all of
+    dev where its halves have no scores."""
+
+    def kept(row: Row) -> float:
+        return (row["kept"] or 0.0) if row["kept_halves"] is None else row["kept_halves"][0]
+
+    fitting = [row for row in rows if row[cost] is not None and kept(row) >= 1 - tolerance]
     return min(fitting, key=lambda row: row[cost], default=None)

@@ -17,12 +17,13 @@ from plankwise.evaluation.held_back import HALVES
 from plankwise.export import export_model
 from plankwise.files import read_as, write_text
 from plankwise.frontier.models import INSTEAD, Made
-from plankwise.frontier.text_models import TextPredictor, join_columns
+from plankwise.frontier.text_models import TextPredictor, join_texts
 from plankwise.models.saving import save
 from plankwise.models.vocabulary import trim
 from plankwise.run.inputs import Run
 from plankwise.run.vocabulary import TASK, gather_texts
 from plankwise.runtimes import Predictor, open_predictor
+from plankwise.task_kinds import Answers
 
 TORCH, INT8, FP32 = "torch", "int8", "fp32"
 TRIMMED = "trimmed"
@@ -52,8 +53,8 @@ class Found:
     kind: str  # of model
     path: str
     score: float
-    interval: tuple[float, float]  # of the score, 95 %
-    halves: tuple[float, float]  # the score on two fixed halves of dev
+    interval: tuple[float, float] | None  # of the score, 95 %; None if the kind of task cannot tell, as below
+    halves: tuple[float, float] | None  # the score on two fixed halves of dev
     size_mb: float
     seconds: float | None  # that making the model took
 
@@ -85,12 +86,12 @@ class Points:
             return read_as(file, Found)
         path = self._write(point, made)
         predictor = self.open(point, path, made)
-        outputs = self._outputs(predictor)
+        score, outputs = self._score(predictor)
         found = Found(
             point,
             made.entry.kind,
             str(path),
-            self.run.task.score_outputs(outputs)["score"],
+            score,
             self._interval(outputs),
             self._halves(outputs),
             predictor.size_mb,
@@ -140,24 +141,27 @@ class Points:
         own = self.run.own_tokenizer(str(path))
         return self.run.tokenizer if own is None else own
 
-    def _outputs(self, predictor: Predictor) -> dict[str, np.ndarray]:
-        task: Any = self.run.task
+    def _score(self, predictor: Predictor) -> tuple[float, Answers]:
+        """The score on dev, and the outputs that it is read off."""
+        task = self.run.task
+        outputs: dict[str, np.ndarray] = {}
         if not isinstance(predictor, TextPredictor):
-            return dict(task.outputs(predictor))
-        found = {}
-        for name, table in task.prepared.dev.items():
-            columns = [table[key].to_pylist() for key in ("text", "text_pair") if key in table.column_names]
-            found[name] = predictor.logits(join_columns(*columns)["texts"])
-        return found
+            outputs = dict(task.outputs(predictor))
+        elif (plain := task.plain_texts()) is not None:
+            outputs = {name: predictor.predict(join_texts(texts)) for name, texts in plain.dev.items()}
+        if outputs:
+            return task.score_outputs(outputs)["score"], outputs
+        examined = task.examine(predictor)
+        return examined.metrics["score"], examined.outputs
 
-    def _halves(self, outputs: dict[str, np.ndarray]) -> tuple[float, float]:
-        task: Any = self.run.task
-        scores = task.scorer.score_halves(outputs)
-        return scores[HALVES[0]], scores[HALVES[1]]
+    def _halves(self, outputs: Answers) -> tuple[float, float] | None:
+        scores = self.run.task.score_halves(outputs)
+        return (scores[HALVES[0]], scores[HALVES[1]]) if scores else None
 
-    def _interval(self, outputs: dict[str, np.ndarray]) -> tuple[float, float]:
+    def _interval(self, outputs: Answers) -> tuple[float, float] | None:
         """By a percentile bootstrap over dev examples, the same ones for every point."""
-        task: Any = self.run.task
-        scores = task.scorer.resample(outputs, RESAMPLES)
+        scores = self.run.task.resample(outputs, RESAMPLES)
+        if not len(scores):
+            return None
         low, high = np.quantile(scores, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return float(low), float(high)

@@ -1,7 +1,8 @@
-"""Classifiers of texts that are not transformers: what a user would pick instead. Fitted in seconds, written without pickle.
+"""Models of texts that are not transformers: what a user would pick instead. Fitted in seconds, written without pickle.
 
 `tfidf`: words and pairs of words weighted by TF-IDF. `static`: token embeddings distilled by model2vec (Minish Lab 2024; the extra
-`static`) from the predecessor or another encoder, and averaged. Both under a logistic regression, by scikit-learn.
+`static`) from the predecessor or another encoder, and averaged. Both under a logistic regression, by scikit-learn; where vectors
+are wanted, not classes, under a ridge regression onto the predecessor's.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from plankwise.errors import ConfigError, MissingExtraError
 from plankwise.files import whole_folder
 from plankwise.runtimes import Batch, Outputs, Predictor
+from plankwise.task_kinds import PlainTexts
 
 HEAD, WORDS, WEIGHTS = "head.npz", "words.json", "tfidf.npz"
 SEPARATOR = "\n"  # between the texts of a pair
@@ -31,11 +33,16 @@ FOLDS = 3
 
 def join_columns(*columns: Sequence[str], **ignored: Any) -> dict[str, list[str]]:
     """In the place of a tokenizer: the texts themselves."""
-    return {"texts": [SEPARATOR.join(texts) for texts in zip(*columns, strict=True)]}
+    return {"texts": join_texts(list(zip(*columns, strict=True)))}
+
+
+def join_texts(texts: Sequence[tuple[str, ...]]) -> list[str]:
+    """Each text, or both of a pair, as one."""
+    return [SEPARATOR.join(parts) for parts in texts]
 
 
 class TextPredictor(Predictor, ABC):
-    """A logistic regression on features of texts; `folder` holds it."""
+    """A regression on features of texts; `folder` holds it."""
 
     tokenizer = staticmethod(join_columns)
 
@@ -44,16 +51,18 @@ class TextPredictor(Predictor, ABC):
         self.device = torch.device("cpu")
         with np.load(folder / HEAD, allow_pickle=False) as arrays:
             self.weights, self.bias = arrays["weights"], arrays["bias"]
+            self.output = str(arrays.get("output", "logits"))
 
     @abstractmethod
     def features(self, texts: list[str]) -> Any:
         """(B, D)."""
 
-    def logits(self, texts: list[str]) -> np.ndarray:
+    def predict(self, texts: list[str]) -> np.ndarray:
+        """Logits, or vectors, (B, C)."""
         return np.asarray(self.features(texts) @ self.weights + self.bias)
 
     def __call__(self, inputs: Batch, chosen: torch.Tensor | None = None) -> Outputs:
-        return {"logits": torch.from_numpy(self.logits(inputs["texts"]))}  # type: ignore[arg-type]
+        return {self.output: torch.from_numpy(self.predict(inputs["texts"]))}  # type: ignore[arg-type]
 
     @property
     def size_mb(self) -> float:
@@ -82,21 +91,19 @@ class StaticPredictor(TextPredictor):
         return self.model.encode(texts, show_progress_bar=False)
 
 
-def fit_tfidf(texts: list[str], labels: np.ndarray, num_classes: int, folder: Path) -> None:
+def fit_tfidf(given: PlainTexts, folder: Path) -> None:
     """Writes the classifier of these texts to a folder, whole or not at all."""
     vectorizer = _vectorizer(max_features=100_000)
-    features = vectorizer.fit_transform(texts)
+    features = vectorizer.fit_transform(join_texts(given.train))
     words = {word: int(index) for word, index in vectorizer.vocabulary_.items()}
     with whole_folder(folder) as part:
         (part / WORDS).write_text(json.dumps(words, ensure_ascii=False), "utf-8")
         np.savez(part / WEIGHTS, idf=vectorizer.idf_)
-        _fit_head(features, labels, num_classes, part)
+        _fit_head(features, given, part)
 
 
-def fit_static(
-    model: Any, tokenizer: Any, texts: list[str], labels: np.ndarray, num_classes: int, folder: Path
-) -> None:
-    """Distils the encoder of a model into static embeddings and writes a classifier on them, whole or not at all.
+def fit_static(model: Any, tokenizer: Any, given: PlainTexts, folder: Path) -> None:
+    """Distils the encoder of a model into static embeddings and writes a regression on them, whole or not at all.
 
     Raises:
         MissingExtraError: model2vec is not installed.
@@ -106,7 +113,8 @@ def fit_static(
     from model2vec import StaticModel
     from model2vec.distill import distill_from_model
 
-    encoder = getattr(model, model.base_model_prefix, model)
+    # A model that plankwise pools itself keeps its encoder under `model`.
+    encoder = getattr(model, getattr(model, "base_model_prefix", "model"), model)
     try:
         with redirect_stderr(StringIO()):  # its progress bar
             static = distill_from_model(encoder, tokenizer, pca_dims=256, device="cpu", quantize_to="float32")
@@ -116,7 +124,7 @@ def fit_static(
         static.save_pretrained(part)
         # What was distilled and what is read back do not give the same vectors: the head is for the latter.
         static = StaticModel.from_pretrained(part)
-        _fit_head(static.encode(texts, show_progress_bar=False), labels, num_classes, part)
+        _fit_head(static.encode(join_texts(given.train), show_progress_bar=False), given, part)
 
 
 def check_static() -> None:
@@ -131,7 +139,21 @@ def _vectorizer(**options: Any) -> TfidfVectorizer:
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, dtype=np.float32, **options)
 
 
-def _fit_head(features: Any, labels: np.ndarray, num_classes: int, folder: Path) -> None:
+def _fit_head(features: Any, given: PlainTexts, folder: Path) -> None:
+    targets = given.targets()
+    weights, bias = _map(features, targets) if given.classes is None else _classify(features, targets, given.classes)
+    np.savez(folder / HEAD, weights=weights, bias=bias, output=np.array(given.output))
+
+
+def _map(features: Any, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A ridge regression with its strength by leaving out one text at a time."""
+    from sklearn.linear_model import RidgeCV
+
+    fitted = RidgeCV(alphas=STRENGTHS).fit(features, vectors)
+    return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
+
+
+def _classify(features: Any, labels: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """A logistic regression with its strength by cross-validation; a class that no text has is never the answer."""
     from sklearn.model_selection import cross_val_score
 
@@ -151,4 +173,4 @@ def _fit_head(features: Any, labels: np.ndarray, num_classes: int, folder: Path)
     whole[:, found] = weights
     shift = np.full(num_classes, -1e9, np.float32)
     shift[found] = bias
-    np.savez(folder / HEAD, weights=whole, bias=shift)
+    return whole, shift

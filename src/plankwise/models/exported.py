@@ -1,6 +1,7 @@
 """Folders that `plankwise export` wrote: what they say of themselves in export.json."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ class Exported:
     padding: dict[str, Any]  # as `tokenizers` takes it
     truncation: str  # the side at which texts are cut
     mask_token_id: int | None
+    prompt: str = ""  # that predict.py puts before each text
+    lower: bool = False  # whether it writes texts in small letters
     # Of a model with early exits, which is a chain of graphs: their number, patience and tolerance, and the tensors that later
     # graphs are given beside the state, with whether each has a row for each text.
     exits: dict[str, Any] | None = None
@@ -49,6 +52,11 @@ class Exported:
     def size_mb(self, folder: Path) -> float:
         """What the model's files take on disk, in millions of bytes."""
         return sum((folder / name).stat().st_size for name in self.files) / 1e6
+
+
+def usage_of(outputs: Sequence[str]) -> str:
+    """What predict.py is given where a model has these outputs."""
+    return '"a question" "its text"' if "start_logits" in outputs else '"a text" "another one"'
 
 
 def read_exported(path: str) -> Exported | None:

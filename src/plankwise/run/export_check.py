@@ -79,7 +79,8 @@ def compare(task: Task, reference: Predictor, predictor: Predictor) -> dict[str,
 def _logits_of_tokens(task: Task, *predictors: Predictor) -> tuple[int, list[tuple[np.ndarray, np.ndarray]]]:
     """Logits (N, C) of all tokens of some dev texts by two models, batch by batch; padding is left out."""
     pairs, texts = [], 0
-    for rows, batch in sorted_batches(task.held_out, task.tokenizer, BATCH):
+    own = predictors[0].tokenizer  # both have the same
+    for rows, batch in sorted_batches(task.held_out_for(own), task.tokenizer if own is None else own, BATCH):
         read = batch["attention_mask"].bool()
         one, other = (_logits(predictor(batch))[read].float().numpy() for predictor in predictors)
         pairs.append((one, other))

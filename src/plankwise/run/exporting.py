@@ -15,7 +15,7 @@ from plankwise.context import Context
 from plankwise.data.batch import sorted_batches, without_labels
 from plankwise.errors import ConfigError, RunError
 from plankwise.export import STATIC, export_model
-from plankwise.models.exported import FILE, read_exported
+from plankwise.models.exported import FILE, read_exported, usage_of
 from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
 from plankwise.models.sentences import load_as_saved
@@ -46,6 +46,11 @@ def export(config: RunConfig, request: ExportRequest, out: Path, console: Consol
             check_length(config.training.max_length, model, tokenizer, path)
         console.print(f"export: {path} to {out}", soft_wrap=True)
         whole = model
+        if request.vocabulary and request.check and run is not None and not run.task.takes_tokenizers:
+            raise ConfigError(
+                f"--check is given with --vocabulary, but scores of models with different vocabularies do not compare on a task on "
+                f"{run.task.kind}; leave --check out"
+            )
         if request.vocabulary:
             small = trim(
                 model, tokenizer, gather_texts(request.vocabulary, None if run is None else run.task, "--vocabulary")
@@ -74,6 +79,7 @@ def export(config: RunConfig, request: ExportRequest, out: Path, console: Consol
         "safe_range": written.safe_range,
         "size_mb": written.size_mb(out),
         "check": written.check,
+        "usage": usage_of(written.outputs),
     }
 
 

@@ -30,6 +30,7 @@ from plankwise.config import RunConfig
 from plankwise.data.encode import Encoded
 from plankwise.errors import ConfigError
 from plankwise.evaluation.error_view import ErrorView
+from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.latency import Timed
 from plankwise.evaluation.metrics import retained
 from plankwise.kinds import load_kind
@@ -48,6 +49,7 @@ Collate = Callable[
 ]  # given how to ask for the epoch, makes batches: a BatchEncoding each
 Weigh = Callable[[Mapping[str, torch.Tensor]], float]
 Answers = Mapping[str, np.ndarray]  # a model's outputs by dev set, one row an example
+Draw = Callable[[int], np.ndarray]  # given N examples, how often each counts in R samples, (R, N)
 
 
 class Examined(NamedTuple):
@@ -56,6 +58,17 @@ class Examined(NamedTuple):
     metrics: dict[str, float]  # with `score`
     beyond_constant: dict | None = None
     outputs: Answers = MappingProxyType({})  # what `Task.outputs` gives
+
+
+@dataclass(frozen=True)
+class PlainTexts:
+    """Texts (or pairs) as they stand, and what is to be said of them: all that a model without the task's tokens needs."""
+
+    train: list[tuple[str, ...]]
+    targets: Callable[[], np.ndarray]  # of train: classes (N,), or vectors (N, D)
+    dev: dict[str, list[tuple[str, ...]]]
+    output: str = "logits"  # what a model is to call its answers
+    classes: int | None = None  # how many there are; None if the targets are vectors
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,7 @@ class Task(ABC):
     on_disk: bool = False  # nothing can be scored before `lay_out` has written them
     gives_classes: bool = True  # whether the largest output is an answer
     takes_tokenizers: bool = False  # whether models with a tokenizer of their own can be scored beside others
+    needs_torch: str | None = None  # why exported models cannot be scored, as part of a sentence; None if they can
 
     @property
     def held_out(self) -> Encoded:
@@ -125,6 +139,10 @@ class Task(ABC):
             f"the texts of the task are to say which tokens are kept, but a task on {self.kind} does not give them; name a text "
             "file instead of 'task'"
         )
+
+    def plain_texts(self) -> PlainTexts | None:
+        """What models of whole texts that are not transformers are fitted on and scored by; None if there can be none."""
+        return None
 
     @abstractmethod
     def load(self, loader: Loader, path: str) -> Loaded:
@@ -157,9 +175,35 @@ class Task(ABC):
         )
 
     def score_in_training(self, predictor: Predictor) -> dict[str, float]:
-        """The same as `score`, which chooses a stage's best weights; a kind that can tell adds the scores on two fixed halves
-        of dev, by the names in `evaluation.held_back.HALVES`."""
-        return self.score(predictor)
+        """The same as `score`, which chooses a stage's best weights; a kind that can tell adds `score_halves`."""
+        outputs = self.outputs(predictor)
+        return {**self.score_outputs(outputs), **self.score_halves(outputs)} if outputs else self.score(predictor)
+
+    def score_samples(self, outputs: Answers, draw: Draw) -> np.ndarray:
+        """The score on R samples of dev, (R,), undefined where a sample has nothing to score; empty if the kind cannot tell."""
+        return np.empty(0)
+
+    def score_halves(self, outputs: Answers) -> dict[str, float]:
+        """The score on two fixed halves of dev, by the names in `evaluation.held_back.HALVES`; empty if it cannot be told."""
+
+        def draw(count: int) -> np.ndarray:
+            half = first_half(count)
+            return np.stack([half, ~half]).astype(float)
+
+        found = self.score_samples(outputs, draw)
+        return dict(zip(HALVES, found.tolist(), strict=True)) if len(found) and np.isfinite(found).all() else {}
+
+    def resample(self, outputs: Answers, rounds: int) -> np.ndarray:
+        """The score on bootstrap samples of dev, the same ones whatever the outputs, (R,); empty if it cannot be told."""
+
+        def draw(count: int) -> np.ndarray:
+            return np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), rounds).astype(float)
+
+        return self.score_samples(outputs, draw)
+
+    def as_shown(self, score: float) -> float:
+        """The figure that is shown for a score: the same, unless `shown.key` names another."""
+        return score
 
     def beyond_constant(self, outputs: Answers) -> dict | None:
         """What the record says of whether a model with these outputs knows more than one answer for everything.
@@ -303,6 +347,13 @@ class Task(ABC):
     def lay_out(self, folder: Path, console: Console, *, train: bool = True) -> None:
         """Writes into the folder what is too large for memory, or takes what an earlier call wrote; dev alone without `train`."""
         return
+
+
+def weighted_means(scores: np.ndarray, draw: Draw) -> np.ndarray:
+    """The means of examples' scores (N,) over samples, (R,); not a number where a sample is empty."""
+    weights = draw(len(scores))
+    with np.errstate(invalid="ignore"):
+        return weights @ scores / weights.sum(1)
 
 
 def kind_of(options: Any) -> ModuleType:

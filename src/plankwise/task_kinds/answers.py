@@ -24,13 +24,12 @@ from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.error_view import ErrorView
 from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, enforce
-from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.spans import score_answers
 from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
 from plankwise.task_kinds import Answers as Outputs
-from plankwise.task_kinds import Task
+from plankwise.task_kinds import Draw, Task, weighted_means
 from plankwise.task_kinds._answer_errors import compare_answers
 from plankwise.task_kinds._answer_predictions import predict_table, predict_tests
 from plankwise.task_kinds._windows import Windows, choose_answers, encode_windows, find_spans, find_stride
@@ -105,14 +104,8 @@ class Answers(Task):
         exact, f1 = self._score_questions(outputs[DEV]).mean(0)
         return {"exact_match": float(exact), "f1": float(f1), "score": float(f1)}
 
-    def score_in_training(self, predictor: Predictor) -> dict[str, float]:
-        outputs = self.outputs(predictor)
-        scores = self._score_questions(outputs[DEV])[:, 1]
-        half = first_half(len(scores))
-        halves = {
-            key: float(scores[rows].mean()) for key, rows in zip(HALVES, (half, ~half), strict=True) if rows.any()
-        }
-        return {**self.score_outputs(outputs), **(halves if len(halves) == len(HALVES) else {})}
+    def score_samples(self, outputs: Outputs, draw: Draw) -> np.ndarray:
+        return weighted_means(self._score_questions(outputs[DEV])[:, 1], draw)
 
     def differences(self, first: Sequence[Outputs], second: Sequence[Outputs], masks: Outputs) -> np.ndarray:
         """Whole questions change sides, as the masks have it of each one's first window."""

@@ -6,7 +6,7 @@ all pairs. It is the score since it is what is asked of vectors in use, which te
 texts are alike to a model (a cosine does: unrelated texts often have 0.7); and since it is a mean over texts, so that two models
 can be compared text by text. It depends on how many texts there are to be confused with: compare it on the same texts only.
 
-Files that are measured beside (STS, retrieval) never choose weights.
+Files that are measured beside (STS, retrieval) never choose weights: `score_outputs` knows nothing of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,6 @@ from plankwise.errors import ConfigError, DataError, RunError
 from plankwise.evaluation.error_view import ErrorView
 from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, enforce
-from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.predict import predict
 from plankwise.evaluation.vectors import (
     NEIGHBOURS,
@@ -49,7 +48,7 @@ from plankwise.models.sentences import VECTORS, SentenceFiles, load_sentence_enc
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
 from plankwise.runtimes.torch import TorchPredictor
-from plankwise.task_kinds import Answers, Examined, Imitation, Loss, Task
+from plankwise.task_kinds import Answers, Draw, Examined, Imitation, Loss, PlainTexts, Task, weighted_means
 from plankwise.task_kinds._embedding_errors import compare_neighbours
 from plankwise.task_kinds._embedding_predictions import PREDICTIONS, predict_table, predict_tests
 from plankwise.task_kinds._encoding import encode_table
@@ -59,6 +58,7 @@ __all__ = ["PREDICTIONS", "Embedding", "auto_class", "predict_table", "predict_t
 
 DEV, SCORE = "dev", "neighbours"
 FEWEST = 2 * NEIGHBOURS  # held-out texts: with no more than the neighbours, all of them are
+MOST_FITTED = 10_000  # texts whose vectors others than transformers are fitted to
 ALIKE = 1e-4  # 1 − cosine of texts on average, below which a model tells none from another
 
 
@@ -109,6 +109,14 @@ class Embedding(Task):
     def training_texts(self) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array(self.train_texts, pa.large_string())])
 
+    def plain_texts(self) -> PlainTexts:
+        some = self.train_texts[:MOST_FITTED]
+
+        def targets() -> np.ndarray:
+            return self._vectors(self._open_reference(), self._encode("train", some))
+
+        return PlainTexts([(text,) for text in some], targets, {DEV: self.texts(len(self.dev_texts))}, VECTORS)
+
     def load(self, loader: Loader, path: str) -> Loaded:
         squared = self.options.loss == "squared"
         return Loaded(load_sentence_encoder(loader, path, pooling=self.options.pooling, squared=squared))
@@ -131,13 +139,8 @@ class Embedding(Task):
         found = {SCORE: kept, "cosine": mean_cosine(vectors, self.reference)}
         return {**found, "pairs_spearman": compare_pairs(vectors, self.reference), "score": kept}
 
-    def score_in_training(self, predictor: Predictor) -> dict[str, float]:
-        """Without the files that are measured beside: they never choose."""
-        outputs = self.outputs(predictor)
-        kept = self._kept(outputs[DEV])
-        half = first_half(len(kept))
-        halves = {key: float(kept[rows].mean()) for key, rows in zip(HALVES, (half, ~half), strict=True)}
-        return {**self.score_outputs(outputs), **halves}
+    def score_samples(self, outputs: Answers, draw: Draw) -> np.ndarray:
+        return weighted_means(self._kept(outputs[DEV]), draw)
 
     def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
         ours, theirs = (np.mean([self._kept(seed[DEV]) for seed in side], axis=0) for side in (first, second))
@@ -147,9 +150,12 @@ class Embedding(Task):
     @cached_property
     def reference(self) -> np.ndarray:
         """The vectors of dev (N, D) that others are compared with: the predecessor's, or those of task.reference."""
+        return self._vectors(self._open_reference(), self.dev[DEV])
+
+    def _open_reference(self) -> Predictor:
         path = self.options.reference or self.config.predecessor.path
         loader = Loader(self.config.predecessor.remote_code, own_device())
-        return self._vectors(TorchPredictor(self.load(loader, path).model), self.dev[DEV])
+        return TorchPredictor(self.load(loader, path).model)
 
     @cached_property
     def _reference_neighbours(self) -> np.ndarray:

@@ -25,7 +25,7 @@ from plankwise.models.labels import NEW_HEAD, check_labels, has_names
 from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
-from plankwise.task_kinds import Answers, ErrorRequest, Task
+from plankwise.task_kinds import Answers, ErrorRequest, PlainTexts, Task
 from plankwise.task_kinds._encoding import encode_table
 from plankwise.task_kinds._label_errors import find_errors
 from plankwise.task_kinds._label_predictions import predict_table, predict_tests
@@ -95,6 +95,16 @@ class Labels(Task):
             self.own_scorers[id(tokenizer)] = Scorer(self.source, dev, tokenizer, self.scorer.batch_size)
         return self.own_scorers[id(tokenizer)]
 
+    def plain_texts(self) -> PlainTexts | None:
+        if not self.source.labels:
+            return None
+        dev = {name: texts_of(table) for name, table in self.prepared.dev.items()}
+
+        def targets() -> np.ndarray:
+            return np.asarray(self.train.dataset.with_format("numpy")["labels"][:])
+
+        return PlainTexts(texts_of(self.prepared.train), targets, dev, classes=len(self.source.labels))
+
     def training_texts(self) -> pa.ChunkedArray:
         table = self.prepared.train
         columns = [table[name] for name in ("text", "text_pair") if name in table.column_names]
@@ -105,6 +115,12 @@ class Labels(Task):
 
     def score_outputs(self, outputs: Answers) -> dict[str, float]:
         return self.scorer.score(outputs)
+
+    def score_halves(self, outputs: Answers) -> dict[str, float]:
+        return self.scorer.score_halves(outputs)
+
+    def resample(self, outputs: Answers, rounds: int) -> np.ndarray:
+        return self.scorer.resample(outputs, rounds)
 
     def score_examples(self, examples: Encoded, outputs: np.ndarray) -> float:
         outputs = outputs[:, 0] if outputs.shape[1] == 1 else outputs

@@ -25,7 +25,6 @@ from plankwise.evaluation.constant import beyond_unigrams
 from plankwise.evaluation.error_view import ErrorView
 from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, enforce
-from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.perplexity import (
     SequenceLosses,
     language_loss,
@@ -39,12 +38,12 @@ from plankwise.models.language import CLASSES, load_language_model
 from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
-from plankwise.task_kinds import Answers, Examined, HeadAlone, Task
+from plankwise.task_kinds import Answers, Draw, Examined, HeadAlone, Task
 from plankwise.task_kinds._text_errors import compare_losses
 from plankwise.task_kinds._unlabelled import find_texts, refuse_labels
 
 FOLDER = Path("checkpoints") / "blocks"  # goes with the checkpoints when the run is finished
-SCORE = "1 / perplexity"
+DEV, SCORE = "dev", "1 / perplexity"
 
 
 class Text(Task):
@@ -78,15 +77,20 @@ class Text(Task):
 
     def score_in_training(self, predictor: Predictor) -> dict[str, float]:
         losses = self._losses(predictor)
-        half = first_half(len(losses.tokens))
-        if not (losses.tokens[half].any() and losses.tokens[~half].any()):
-            return losses.metrics()
-        return {**losses.metrics(), HALVES[0]: losses.score_of(half), HALVES[1]: losses.score_of(~half)}
+        return {**losses.metrics(), **self.score_halves(_kept(losses))}
+
+    def score_samples(self, outputs: Answers, draw: Draw) -> np.ndarray:
+        kept = outputs[DEV]
+        losses, tokens = (draw(len(kept)) @ kept).T
+        with np.errstate(invalid="ignore"):
+            return np.exp(-losses / tokens)
+
+    def as_shown(self, score: float) -> float:
+        return 1 / score if score > 0 else math.inf
 
     def examine(self, predictor: Predictor) -> Examined:
         losses = self._losses(predictor)
-        kept = {"dev": np.stack([losses.losses, losses.tokens], 1)}
-        return Examined(losses.metrics(), beyond_unigrams(losses, self._unigrams), kept)
+        return Examined(losses.metrics(), beyond_unigrams(losses, self._unigrams), _kept(losses))
 
     def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
         """As for any task; a sequence's outputs are its loss, summed over the tokens that are predicted, and how many they are."""
@@ -270,6 +274,10 @@ class Text(Task):
                     for sequence, row in zip(examples_of(sequences.dataset, rows), rows, strict=True)
                 ]
             )
+
+
+def _kept(losses: SequenceLosses) -> Answers:
+    return {DEV: np.stack([losses.losses, losses.tokens], 1)}
 
 
 def auto_class(options: Any) -> Any:

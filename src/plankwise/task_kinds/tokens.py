@@ -25,12 +25,11 @@ from plankwise.evaluation.entities import NOTHING, are_entities, count_entities,
 from plankwise.evaluation.error_view import ErrorView
 from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, enforce
-from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.models.labels import NEW_HEAD, check_labels
 from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
-from plankwise.task_kinds import Answers, Task
+from plankwise.task_kinds import Answers, Draw, Task
 from plankwise.task_kinds._encoding import tell_encoded
 from plankwise.task_kinds._token_errors import compare_tags
 from plankwise.task_kinds._token_predictions import predict_table, predict_tests
@@ -45,6 +44,7 @@ class Tokens(Task):
     """Tagged texts for one tokenizer."""
 
     kind = "tokens"
+    takes_tokenizers = True
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:
         self.options: Any = config.task
@@ -66,6 +66,7 @@ class Tokens(Task):
         self.shown = Shown(metric, unit="texts", pipeline="token-classification")
         self.dev_pieces = self._encode(DEV, self.dev_texts)
         self.dev = {DEV: self.dev_pieces.encoded}
+        self.own_pieces: dict[int, Pieces] = {}  # of models with a tokenizer of their own, by its identity
 
     @cached_property
     def train(self) -> Encoded:  # type: ignore[override]
@@ -92,7 +93,20 @@ class Tokens(Task):
 
     def outputs(self, predictor: Predictor) -> Answers:
         """The tag that each word is given, (texts, words), as a class; IGNORED where a text has no more words."""
-        return {DEV: tag_words(predictor, self.dev_pieces, self.tokenizer, self.batch_size, otherwise=self._nothing)}
+        tokenizer = self.tokenizer if predictor.tokenizer is None else predictor.tokenizer
+        pieces = self._pieces_for(predictor.tokenizer)
+        return {DEV: tag_words(predictor, pieces, tokenizer, self.batch_size, otherwise=self._nothing)}
+
+    def held_out_for(self, tokenizer: Any) -> Encoded:
+        return self._pieces_for(tokenizer).encoded
+
+    def _pieces_for(self, tokenizer: Any) -> Pieces:
+        """Dev as a tokenizer encodes it, once for each; None stands for the task's."""
+        if tokenizer is None:
+            return self.dev_pieces
+        if id(tokenizer) not in self.own_pieces:
+            self.own_pieces[id(tokenizer)] = self._encode(DEV, self.dev_texts, tokenizer)
+        return self.own_pieces[id(tokenizer)]
 
     @property
     def _nothing(self) -> int:
@@ -109,12 +123,9 @@ class Tokens(Task):
             found = {**f1_of(*self._count_entities(outputs[DEV]).sum(0)), **found}
         return {**found, "score": found[self.score_names[0]]}
 
-    def score_in_training(self, predictor: Predictor) -> dict[str, float]:
-        outputs = self.outputs(predictor)
+    def score_samples(self, outputs: Answers, draw: Draw) -> np.ndarray:
         shares = self._shares(outputs[DEV])
-        half = first_half(len(shares))
-        halves = {key: _divide(shares[rows].sum(0)) for key, rows in zip(HALVES, (half, ~half), strict=True)}
-        return {**self.score_outputs(outputs), **halves}
+        return np.asarray(_divide(draw(len(shares)) @ shares))
 
     def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
         swapped = masks[DEV].astype(float)
@@ -207,11 +218,15 @@ class Tokens(Task):
             "cut": {"train": self.train.num_cut, DEV: self.dev[DEV].num_cut},
         }
 
-    def _encode(self, name: str, texts: Sequence[Tagged]) -> Pieces:
+    def _encode(self, name: str, texts: Sequence[Tagged], own: Any = None) -> Pieces:
+        """By a model's own tokenizer, if one is given."""
         places = {tag: index for index, tag in enumerate(self.tags)}
         tags = [[places[tag] for tag in text.tags] for text in texts]
-        pieces = encode_words([text.words for text in texts], tags, self.tokenizer, self.max_length)
-        tell_encoded(name, pieces.encoded, self.max_length, self.console)
+        pieces = encode_words(
+            [text.words for text in texts], tags, self.tokenizer if own is None else own, self.max_length
+        )
+        more = "" if own is None else f", {len(own)} tokens of a model's own"
+        tell_encoded(name, pieces.encoded, self.max_length, self.console, more)
         return pieces
 
     def _read(self) -> tuple[list[Tagged], list[Tagged]]:

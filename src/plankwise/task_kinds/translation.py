@@ -28,7 +28,7 @@ from plankwise.evaluation.translations import bleu_of, count_ngrams, score_trans
 from plankwise.models.loading import Loaded, Loader
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
-from plankwise.task_kinds import Answers, Task
+from plankwise.task_kinds import Answers, Draw, Task
 from plankwise.task_kinds._encoding import tell_encoded
 from plankwise.task_kinds._translation_errors import compare_translations
 from plankwise.task_kinds._translation_predictions import predict_table, predict_tests
@@ -47,6 +47,7 @@ class Translation(Task):
 
     kind = "translation"
     gives_classes = False
+    needs_torch = "an exported model cannot write texts here"
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:
         self.options: Any = config.task
@@ -97,6 +98,13 @@ class Translation(Task):
     def score_outputs(self, outputs: Answers) -> dict[str, float]:
         found = score_translations(outputs[DEV].tolist(), self._references)
         return {**found, "score": found["bleu"] / 100}
+
+    def score_samples(self, outputs: Answers, draw: Draw) -> np.ndarray:
+        sums = draw(len(self.dev_pairs)) @ count_ngrams(outputs[DEV].tolist(), self._references)
+        return np.array([bleu_of(some) for some in sums]) / 100
+
+    def as_shown(self, score: float) -> float:
+        return 100 * score
 
     def differences(self, first: Sequence[Answers], second: Sequence[Answers], masks: Answers) -> np.ndarray:
         swapped = masks[DEV].astype(np.int64)
