@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: Debian's programs, a new cluster in a temporary folder, stopped when the tests have ended."""
+"""A PostgreSQL server of the tests' own: Debian's programs, a new cluster in a temporary folder, stopped at the end."""
 
 import os
 import shutil
@@ -71,5 +71,6 @@ def _wait_for(server: subprocess.Popen, url: str, log: Path) -> None:
             psycopg.connect(f"{url}/postgres").close()
             return
         except psycopg.OperationalError:
-            assert server.poll() is None and time.monotonic() < until, log.read_text("utf-8", "replace")
+            assert server.poll() is None, log.read_text("utf-8", "replace")
+            assert time.monotonic() < until, log.read_text("utf-8", "replace")
             time.sleep(0.05)

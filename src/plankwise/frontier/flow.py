@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,15 @@ from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, PlankwiseError, RunError
 from plankwise.evaluation.latency import Speed, as_json, measure_latency, threads
 from plankwise.files import read_json, sweep_leftovers, write_text
-from plankwise.frontier.models import PREDECESSOR, Entry, Made, find_depths, list_entries, make
+from plankwise.frontier.models import EXITS, MADE, PREDECESSOR, Entry, Made, find_depths, list_entries, make
 from plankwise.frontier.outline import choose, mark_frontier
 from plankwise.frontier.points import Found, Points, list_points
 from plankwise.frontier.text_models import check_static
 from plankwise.kinds import load_kind
+from plankwise.run.dividing import Claim
 from plankwise.run.folders import FolderLock
-from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs
+from plankwise.run.sharing import ReadyPredecessor, open_inputs, share_predecessor
+from plankwise.run.workers import Workers
 from plankwise.training.interruption import InterruptedRunError, interruptible
 
 ASKED, SPEEDS, TABLE = "asked.json", "speeds.json", "table.json"
@@ -55,8 +58,10 @@ class Request:
     predictions: int = 30  # a point, batch size and number of threads
 
 
-def draw_frontier(recipe: dict, request: Request, folder: Path, console: Console) -> dict:
-    """Makes and measures every point that is not there yet; gives table.json.
+def draw_frontier(
+    recipe: dict, request: Request, folder: Path, console: Console, workers: Workers | None = None
+) -> dict:
+    """Makes and measures every point that is not there yet; gives table.json. Workers share the models, and one times all.
 
     Raises:
         PlankwiseError: anything that the user can fix. Bad input is found before anything is trained.
@@ -64,7 +69,9 @@ def draw_frontier(recipe: dict, request: Request, folder: Path, console: Console
     """
     base = _read(recipe, request, folder)
     context = open_context(console, folder, base.run.seed)
-    with interruptible(), FolderLock(folder, console) as lock:
+    if workers is not None:
+        workers.check()
+    with interruptible(), FolderLock(folder, console, shared=workers is not None) as lock:
         inputs = open_inputs(base, console)
         if inputs.run.task.kind != "labels":
             raise ConfigError(
@@ -74,14 +81,20 @@ def draw_frontier(recipe: dict, request: Request, folder: Path, console: Console
         lock.acquire()
         lock.log.begin()
         _claim(folder, base)
-        ready = make_predecessor(inputs)
-        made = _make_models(ready, base, request, context)
+        if workers is None:  # else others may be writing
+            sweep_leftovers(folder)
+        ready = share_predecessor(inputs, workers)
         points = Points(ready.run, folder / "points")
-        found = _find_points(points, made, request, context)
-        speeds = _find_speeds(points, found, request, context)
-        table = tabulate(ready, found, speeds, request)
-        write_text(folder / TABLE, json.dumps(table, indent=2))
-        return table
+        made = _make_models(ready, base, request, context, partial(_share_models, workers, points) if workers else None)
+
+        def measure() -> dict:
+            found = _find_points(points, made, request, context)
+            speeds = _find_speeds(points, found, request, context)
+            table = tabulate(ready, found, speeds, request)
+            write_text(folder / TABLE, json.dumps(table, indent=2))
+            return table
+
+        return measure() if workers is None else workers.in_turn("table", measure)
 
 
 def _read(recipe: dict, request: Request, folder: Path) -> RunConfig:
@@ -108,11 +121,16 @@ def _claim(folder: Path, base: RunConfig) -> None:
     if file.is_file() and read_json(file, "choose another --folder, or delete it") != asked:
         raise RunError(f"{folder} holds the frontier of another recipe; choose another --folder, or delete it")
     write_text(file, json.dumps(asked, indent=2))
-    sweep_leftovers(folder)
 
 
-def _make_models(ready: ReadyPredecessor, base: RunConfig, request: Request, context: Context) -> list[Made]:
-    """The predecessor, and every other model that can be made within the budget."""
+def _make_models(
+    ready: ReadyPredecessor,
+    base: RunConfig,
+    request: Request,
+    context: Context,
+    share: Callable[[list[Entry], Request, Context], list[Made]] | None = None,
+) -> list[Made]:
+    """The predecessor, and every other model that can be made within the budget; by workers if they share them."""
     depths = find_depths(ready, request.depths)
     entries = list_entries(
         ready,
@@ -126,6 +144,8 @@ def _make_models(ready: ReadyPredecessor, base: RunConfig, request: Request, con
     )
     seconds = sum(stage.seconds for stage in ready.stages.values()) if ready.stages else None
     made = [Made(Entry(PREDECESSOR, PREDECESSOR, lambda folder: None), Path(ready.path), seconds)]
+    if share is not None:
+        return [*made, *share(entries, request, context)]
     started = time.monotonic()
     for number, entry in enumerate(entries, start=1):
         if request.budget is not None and time.monotonic() - started > request.budget:
@@ -142,6 +162,28 @@ def _make_models(ready: ReadyPredecessor, base: RunConfig, request: Request, con
         except PlankwiseError as error:
             context.console.print(f"failed: {error}", soft_wrap=True)
     return made
+
+
+def _share_models(
+    workers: Workers, points: Points, entries: list[Entry], request: Request, context: Context
+) -> list[Made]:
+    """The same by several workers, each of which also writes and scores the points of its models."""
+    by_name = {entry.name: entry for entry in entries}
+    places = {name: context.folder / "models" / name for name in by_name}
+    started, failures = time.monotonic(), dict[str, str]()
+
+    def work(name: str, claim: Claim) -> None:
+        if request.budget is not None and time.monotonic() - started > request.budget:
+            raise RunError("the budget is spent; the same command goes on with it")
+        context.console.print(f"model {list(places).index(name) + 1} of {len(places)}: {name}", soft_wrap=True)
+        made = make(by_name[name], places[name])
+        claim.check()
+        _find_points(points, [made], request, context)
+
+    for last in (False, True):  # what leaves early may be one of the models before
+        wanted = {name: place for name, place in places.items() if name.endswith(f"-{EXITS}") == last}
+        failures |= workers.share(wanted, work, lambda name: (places[name] / MADE).is_file())
+    return [make(entry, places[name]) for name, entry in by_name.items() if name not in failures]
 
 
 def _find_points(points: Points, made: Sequence[Made], request: Request, context: Context) -> list[tuple[Found, Made]]:
