@@ -79,8 +79,9 @@ def command(
         tolerance=tolerance,
         budget=seconds,
         predictions=predictions,
+        workers=open_workers(workers, "frontier", place, console),
     )
-    found = draw_frontier(data, request, place, console, open_workers(workers, "frontier", place, console))
+    found = draw_frontier(data, request, place, console)
     with logged(console, place):
         show_frontier_table(found, console)
         console.print(f"page: {write_report([place], place / 'report.html')}", soft_wrap=True)

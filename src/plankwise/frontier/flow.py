@@ -13,7 +13,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +55,11 @@ class Request:
     tolerance: float = 0.01
     budget: float | None = None  # seconds, after which no further model is begun
     predictions: int = 30  # a point, batch size and number of threads
+    workers: Workers | None = None  # that share the models; one of them times all points
 
 
-def draw_frontier(
-    recipe: dict, request: Request, folder: Path, console: Console, workers: Workers | None = None
-) -> dict:
-    """Makes and measures every point that is not there yet; gives table.json. Workers share the models, and one times all.
+def draw_frontier(recipe: dict, request: Request, folder: Path, console: Console) -> dict:
+    """Makes and measures every point that is not there yet; gives table.json.
 
     Raises:
         PlankwiseError: anything that the user can fix. Bad input is found before anything is trained.
@@ -69,6 +67,7 @@ def draw_frontier(
     """
     base = _read(recipe, request, folder)
     context = open_context(console, folder, base.run.seed)
+    workers = request.workers
     if workers is not None:
         workers.check()
     with interruptible(), FolderLock(folder, console, shared=workers is not None) as lock:
@@ -84,10 +83,10 @@ def draw_frontier(
         if workers is None:  # else others may be writing
             sweep_leftovers(folder)
         ready = share_predecessor(inputs, workers)
-        points = Points(ready.run, folder / "points")
-        made = _make_models(ready, base, request, context, partial(_share_models, workers, points) if workers else None)
+        made = _make_models(ready, base, request, context)
 
         def measure() -> dict:
+            points = Points(ready.run, folder / "points")
             found = _find_points(points, made, request, context)
             speeds = _find_speeds(points, found, request, context)
             table = tabulate(ready, found, speeds, request)
@@ -123,14 +122,8 @@ def _claim(folder: Path, base: RunConfig) -> None:
     write_text(file, json.dumps(asked, indent=2))
 
 
-def _make_models(
-    ready: ReadyPredecessor,
-    base: RunConfig,
-    request: Request,
-    context: Context,
-    share: Callable[[list[Entry], Request, Context], list[Made]] | None = None,
-) -> list[Made]:
-    """The predecessor, and every other model that can be made within the budget; by workers if they share them."""
+def _make_models(ready: ReadyPredecessor, base: RunConfig, request: Request, context: Context) -> list[Made]:
+    """The predecessor, and every other model that can be made within the budget."""
     depths = find_depths(ready, request.depths)
     entries = list_entries(
         ready,
@@ -144,8 +137,14 @@ def _make_models(
     )
     seconds = sum(stage.seconds for stage in ready.stages.values()) if ready.stages else None
     made = [Made(Entry(PREDECESSOR, PREDECESSOR, lambda folder: None), Path(ready.path), seconds)]
-    if share is not None:
-        return [*made, *share(entries, request, context)]
+    if request.workers is not None:
+        points = Points(ready.run, context.folder / "points")
+        return [
+            *made,
+            *_share_models(
+                request.workers, entries, request, context, lambda one: _find_points(points, [one], request, context)
+            ),
+        ]
     started = time.monotonic()
     for number, entry in enumerate(entries, start=1):
         if request.budget is not None and time.monotonic() - started > request.budget:
@@ -164,28 +163,6 @@ def _make_models(
     return made
 
 
-def _share_models(
-    workers: Workers, points: Points, entries: list[Entry], request: Request, context: Context
-) -> list[Made]:
-    """The same by several workers, each of which also writes and scores the points of its models."""
-    by_name = {entry.name: entry for entry in entries}
-    places = {name: context.folder / "models" / name for name in by_name}
-    started, failures = time.monotonic(), dict[str, str]()
-
-    def work(name: str, claim: Claim) -> None:
-        if request.budget is not None and time.monotonic() - started > request.budget:
-            raise RunError("the budget is spent; the same command goes on with it")
-        context.console.print(f"model {list(places).index(name) + 1} of {len(places)}: {name}", soft_wrap=True)
-        made = make(by_name[name], places[name])
-        claim.check()
-        _find_points(points, [made], request, context)
-
-    for last in (False, True):  # what leaves early may be one of the models before
-        wanted = {name: place for name, place in places.items() if name.endswith(f"-{EXITS}") == last}
-        failures |= workers.share(wanted, work, lambda name: (places[name] / MADE).is_file())
-    return [make(entry, places[name]) for name, entry in by_name.items() if name not in failures]
-
-
 def _find_points(points: Points, made: Sequence[Made], request: Request, context: Context) -> list[tuple[Found, Made]]:
     found = []
     for model in made:
@@ -198,6 +175,32 @@ def _find_points(points: Points, made: Sequence[Made], request: Request, context
             context.console.print(f"{point.name}: score {one.score:.4f}, {one.size_mb:.1f} MB", soft_wrap=True)
             found.append((one, model))
     return found
+
+
+def _share_models(
+    workers: Workers,
+    entries: list[Entry],
+    request: Request,
+    context: Context,
+    find_points: Callable[[Made], object],
+) -> list[Made]:
+    """The same by several workers, each of which also writes and scores the points of its models."""
+    by_name = {entry.name: entry for entry in entries}
+    places = {name: context.folder / "models" / name for name in by_name}
+    started, failures = time.monotonic(), dict[str, str]()
+
+    def work(name: str, claim: Claim) -> None:
+        if request.budget is not None and time.monotonic() - started > request.budget:
+            raise RunError("the budget is spent; the same command goes on with it")
+        context.console.print(f"model {list(places).index(name) + 1} of {len(places)}: {name}", soft_wrap=True)
+        made = make(by_name[name], places[name])
+        claim.check()
+        find_points(made)
+
+    for last in (False, True):  # what leaves early may be one of the models before
+        wanted = {name: place for name, place in places.items() if name.endswith(f"-{EXITS}") == last}
+        failures |= workers.share(wanted, work, lambda name: (places[name] / MADE).is_file())
+    return [make(entry, places[name]) for name, entry in by_name.items() if name not in failures]
 
 
 def _find_speeds(

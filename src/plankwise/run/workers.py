@@ -18,7 +18,7 @@ from rich.console import Console
 
 from plankwise.context import count_processes
 from plankwise.errors import ConfigError, PlankwiseError, RunError
-from plankwise.files import read_json, write_text
+from plankwise.files import read_json, sweep_leftovers, write_text
 from plankwise.run.dividing import LONGEST, POLL, Claim, ClaimLostError, Division, open_engine
 from plankwise.run.folders import FolderLock, FolderTakenError
 from plankwise.training.interruption import InterruptedRunError
@@ -78,6 +78,7 @@ class Workers:
                 with FolderLock(places[cell], self.console) as lock:
                     if not locks:
                         lock.acquire()
+                        sweep_leftovers(places[cell])
                     work(cell, claim)
                 (places[cell] / FAILURE).unlink(missing_ok=True)
             except (InterruptedRunError, ClaimLostError):
