@@ -5,17 +5,17 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test soak check bench docs browser clean
+.PHONY: demo test soak check bench docs browser postgresql clean
 
 demo: .venv/demo  ## the whole job on the embedded model and data, a few minutes on two cores
 	$(BIN)/plankwise demo
 
-test: check browser .venv/plugin  ## what CI runs
+test: check browser postgresql .venv/plugin  ## what CI runs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "signals and not soak"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not signals and not soak" --numprocesses auto --dist loadscope
 
 soak: .venv/ready  ## faults and bad input by the thousand, under half an hour on two cores; prints how many
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak --numprocesses 2 --dist load -rA tests/faults
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak --numprocesses 2 --dist load -rA tests/faults tests/sweep
 
 check: .venv/ready  ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -30,6 +30,19 @@ browser:
 		$$as_root env DEBIAN_FRONTEND=noninteractive \
 			apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; \
 	} || echo "chromium could not be installed; the tests that open the report's page will fail" >&2
+
+# The tests start servers of their own, with Debian's programs, in temporary folders: no other is made when these are installed.
+# Where the programs are missing and cannot be installed, these tests fail.
+NO_CLUSTER := /etc/postgresql-common/createcluster.conf
+postgresql:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
+		as_root=; test "$$(id -u)" = 0 || as_root=sudo; \
+		$$as_root apt-get update -qq && \
+		$$as_root sh -c 'test -e $(NO_CLUSTER) || { mkdir -p $(dir $(NO_CLUSTER)) && \
+			echo "create_main_cluster = false" >$(NO_CLUSTER); }' && \
+		$$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+			-o Dpkg::Options::=--force-confold postgresql; \
+	} || echo "postgresql could not be installed; the tests of workers that share a server will fail" >&2
 
 # GLUE=folder (with CoLA, SST-2, RTE) adds these tasks; ENCODER=folder of a 12-layer BERT runs them on real weights.
 GLUE ?= $(wildcard ../shared/data/glue)

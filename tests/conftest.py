@@ -171,6 +171,15 @@ def recipe(tmp_path, table_file, tiny_model_folder) -> Path:
     return save_recipe(tmp_path / "tiny.toml", table_file, tiny_model_folder)
 
 
+@pytest.fixture(scope="session")
+def postgresql():
+    """The URL of a PostgreSQL server of these tests' own; where its programs are missing, they fail, they are not passed over."""
+    from databases import postgresql
+
+    with postgresql() as url:
+        yield url
+
+
 class Stopping(io.StringIO):
     """Has this process told to stop by a signal when a text is printed."""
 

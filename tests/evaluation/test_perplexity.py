@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from transformers import (

@@ -3,14 +3,17 @@ import threading
 
 import pytest
 
+from databases import new_database
 from plankwise.errors import ConfigError, RunError
 from plankwise.run import dividing
 from plankwise.run.dividing import ClaimLostError, Division, open_engine
 
 
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'work.db'}"
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'work.db'}"
+    return new_database(request.getfixturevalue("postgresql"))
 
 
 @pytest.fixture
@@ -144,7 +147,6 @@ def test_what_is_not_a_database_is_refused_without_its_password(tmp_path):
 
 
 def test_a_database_that_cannot_be_reached_is_named_without_its_password(tmp_path):
-    pytest.importorskip("psycopg")
     with pytest.raises(
         RunError, match=r"--storage is postgresql://me:\*\*\*@127.0.0.1:1/x, which cannot be used"
     ) as caught:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import workers
+from databases import new_database
 
 COUNT = 6
 
@@ -48,3 +49,12 @@ def check_shared(table, told, folder):
 def test_workers_share_the_trials_and_take_over_that_of_one_that_is_killed(recipe, tiny_expert_folder, tmp_path):
     table, told = run_together(recipe, tiny_expert_folder, tmp_path / "sweep", [], 2)
     check_shared(table, told, tmp_path / "sweep")
+
+
+def test_three_workers_share_the_trials_in_postgresql_when_one_is_killed(
+    recipe, tiny_expert_folder, tmp_path, postgresql
+):
+    storage = ["--storage", new_database(postgresql)]
+    table, told = run_together(recipe, tiny_expert_folder, tmp_path / "sweep", storage, 3)
+    check_shared(table, told, tmp_path / "sweep")
+    assert not (tmp_path / "sweep" / "sweep.db").exists()

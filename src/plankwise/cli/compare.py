@@ -9,7 +9,8 @@ Models made elsewhere: --row "mine: runs/other", a run or any checkpoint.
 With --domain RUN, a finished run on a text task, the four settings of the thesis are compared instead: the model as it is and the
 one tuned on the domain's text, whole and compressed.
 
-A comparison that was stopped goes on when the same command is given again.
+A comparison that was stopped goes on when the same command is given again. With --workers the same command started several times
+shares the cells.
 """
 
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Annotated
 import typer
 
 from plankwise.cli._completion import complete_recipes
+from plankwise.cli._workers import WORKERS, open_workers
 
 NEEDS_ARGUMENTS = True
 
@@ -50,6 +52,10 @@ def command(
         typer.Option(
             help="folder of a run on a text task: compare {plain, domain} × {whole, compressed}", show_default="none"
         ),
+    ] = None,
+    workers: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help=WORKERS, show_default="this process alone"),
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="where all is written", show_default="runs/compare-RECIPES")
@@ -93,15 +99,16 @@ def command(
     from plankwise.run.log import logged
 
     console = open_console()
+    crew = open_workers(workers, "compare", place, console)
     if domain is not None:
-        settings = run_settings(data[0], domain, range(seeds), place, console)
+        settings = run_settings(data[0], domain, range(seeds), place, console, crew)
         if is_main_process():
             console.print(f"tables: {write_settings(settings, place)}", soft_wrap=True)
         show_settings(settings, console)
         failed = any(row.failures for row in settings.rows)
     else:
         given = [Given(*one) for one in models]
-        tasks = run_grid(data, [Variant(*one) for one in rows], range(seeds), place, console, given)
+        tasks = run_grid(data, [Variant(*one) for one in rows], range(seeds), place, console, given, crew)
         failed = any(cell.failure is not None for task in tasks for cell in task.cells)
         if is_main_process():
             tables = [tabulate(task) for task in tasks]

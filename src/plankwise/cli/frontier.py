@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from plankwise.cli._completion import complete_recipes
+from plankwise.cli._workers import WORKERS, open_workers
 
 NEEDS_ARGUMENTS = True
 
@@ -38,6 +39,10 @@ def command(
     within: Annotated[str, typer.Option(help="share of the score that may be lost")] = "1%",
     budget: Annotated[str | None, typer.Option(help="when no further model is begun", show_default="none")] = None,
     predictions: Annotated[int, typer.Option(help="timed a point and batch size")] = 30,
+    workers: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help=WORKERS, show_default="this process alone"),
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="where all is written", show_default="runs/frontier-RECIPE")
     ] = None,
@@ -74,6 +79,7 @@ def command(
         tolerance=tolerance,
         budget=seconds,
         predictions=predictions,
+        workers=open_workers(workers, "frontier", place, console),
     )
     found = draw_frontier(data, request, place, console)
     with logged(console, place):

@@ -2,7 +2,8 @@
 
 Example: plankwise study schedule recipes/reviews.toml training.epochs=2 --seeds 3 --values constant,linear
 
-A study that was stopped goes on when the same command is given again.
+A study that was stopped goes on when the same command is given again. With --workers the same command started several times shares
+the cells.
 """
 
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 
 from plankwise.cli._completion import complete_recipes, complete_studies
 from plankwise.cli._help import StudiesCommand
+from plankwise.cli._workers import WORKERS, open_workers
 
 NEEDS_ARGUMENTS = True
 COMMAND_CLASS = StudiesCommand
@@ -34,6 +36,10 @@ def command(
         str | None,
         typer.Option(help="what to try, with commas between: rates, schedules, depths, …", show_default=False),
     ] = None,
+    workers: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help=WORKERS, show_default="this process alone"),
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="where all is written", show_default="runs/study-NAME-RECIPE")
     ] = None,
@@ -55,7 +61,8 @@ def command(
         validate_config(one)
     folder = folder or Path("runs") / f"study-{name}-{paths[0].stem}"
     console = open_console()
-    request = StudyRequest(name, data, _read_values(values), list(range(seeds)), folder, console)
+    crew = open_workers(workers, "study", folder, console)
+    request = StudyRequest(name, data, _read_values(values), list(range(seeds)), folder, console, crew)
     results = run_study(request)
     console.print(f"study: {folder}", soft_wrap=True)
     if is_main_process():

@@ -95,6 +95,13 @@ def keep_best(folder: Path, cell: GridCell) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def keep_one(row: Path) -> None:
+    """The same once all of a row's cells are there, of which workers may have left several: whoever is second finds one."""
+    scores = {path: read_kept(path.parent / CELL)["score"] for path in kept_successors(row)}
+    for path in scores.keys() - {max(scores, key=lambda path: scores[path], default=None)}:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def kept_successors(row: Path) -> list[Path]:
     """The successors of a row's finished cells."""
     return sorted(path for path in row.glob(f"seed-*/{SUCCESSOR}") if (path.parent / CELL).is_file())

@@ -7,16 +7,14 @@ FOLDER/SETTING/seed-N/   a run: `plain`, `domain` and `domain-compressed` are fi
 import copy
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from plankwise.comparison.grid import reason
 from plankwise.comparison.tables import show_count, show_score, show_share
 from plankwise.comparison.writing import markdown_head, markdown_line
 from plankwise.config import RunConfig, validate_config
@@ -24,14 +22,16 @@ from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, RunError
 from plankwise.evaluation.latency import as_json, measure_latency
 from plankwise.files import read_json, write_text
-from plankwise.record import describe_machine, read_run_record
+from plankwise.record import FILE, describe_machine, read_run_record
 from plankwise.report.remarks import WHOLE_ADVICE, has_learnt_in_most, seeds_remark
 from plankwise.report.speed import ShownSpeedup, read_speedup, speedup_keys, speedup_of_row
 from plankwise.run import folders
 from plankwise.run.compress import compress
+from plankwise.run.dividing import Claim
 from plankwise.run.finetune import finetune
 from plankwise.run.inputs import read_run
 from plankwise.run.speed import tell_speed
+from plankwise.run.workers import Workers, reason
 from plankwise.training.interruption import InterruptedRunError, interruptible
 
 PLAIN, PLAIN_COMPRESSED, DOMAIN, DOMAIN_COMPRESSED = "plain", "plain-compressed", "domain", "domain-compressed"
@@ -80,7 +80,9 @@ class Settings:
     rows: list[Setting]
 
 
-def run_settings(recipe: dict, domain: Path, seeds: Sequence[int], folder: Path, console: Console) -> Settings:
+def run_settings(
+    recipe: dict, domain: Path, seeds: Sequence[int], folder: Path, console: Console, workers: Workers | None = None
+) -> Settings:
     """Trains and measures the four settings with every seed; goes on where an earlier call was stopped.
 
     `recipe` is as `config.load_data` gives it, `domain` the folder of a finished run on a text task.
@@ -106,9 +108,20 @@ def run_settings(recipe: dict, domain: Path, seeds: Sequence[int], folder: Path,
         except RunError as error:
             raise RunError(f"{error} (a comparison's folder is set by --folder)") from None
     context = open_context(console, folder, plain.run.seed)
+    if workers is not None:
+        workers.check()
     with interruptible():
-        records, failures = _run_all(configs, context.console)
-        timed = context.on_main(lambda: _measure_latency(plain, records, context)) if plain.evaluation.latency else {}
+        if workers is None:
+            records, failures = _run_all(configs, context.console)
+        else:
+            records, failures = _share_all(configs, context, workers)
+
+        def measure() -> dict[str, Any]:
+            return context.on_main(lambda: _measure_latency(plain, records, context))
+
+        timed: dict[str, Any] = {}
+        if plain.evaluation.latency:
+            timed = measure() if workers is None else workers.in_turn("speed", measure)
     rows = {name: _summarise(name, records, failures, timed.get("p50_ms", {}), tuned) for name in SETTINGS}
     batch = plain.evaluation.latency_batch_sizes[0] if timed else None
     rows = {name: _compare(row, rows.get(WHOLE.get(name, "")), timed, str(batch)) for name, row in rows.items()}
@@ -152,15 +165,37 @@ def _run_all(
     for count, (key, config) in enumerate(configs.items(), start=1):
         name, seed = key
         console.print(f"run {count} of {len(configs)}: {name}, seed {seed}", soft_wrap=True)
-        work: Callable[[], dict] = partial(compress if name == PLAIN_COMPRESSED else finetune, config, console)
         try:
-            records[key] = work()
+            records[key] = _run_one(name, config, console)
         except InterruptedRunError:
             raise
         except Exception as error:
             failures[key] = reason(error)
             console.print(f"failed: {failures[key]}", soft_wrap=True)
     return records, failures
+
+
+def _run_one(name: str, config: RunConfig, console: Console) -> dict:
+    return (compress if name == PLAIN_COMPRESSED else finetune)(config, console)
+
+
+def _share_all(
+    configs: dict[tuple[str, int], RunConfig], context: Context, workers: Workers
+) -> tuple[dict[tuple[str, int], dict], dict[tuple[str, int], str]]:
+    """The same by several workers; what starts from another run comes after it."""
+    by_name = {f"{name}/seed-{seed}": (name, seed) for name, seed in configs}
+    places = {name: context.folder / name for name in by_name}
+    failures: dict[str, str] = {}
+
+    def work(name: str, claim: Claim) -> None:
+        context.console.print(f"run {list(places).index(name) + 1} of {len(places)}: {name}", soft_wrap=True)
+        _run_one(by_name[name][0], configs[by_name[name]], context.console)
+
+    for last in (False, True):
+        wanted = {name: place for name, place in places.items() if (by_name[name][0] == PLAIN_COMPRESSED) == last}
+        failures |= workers.share(wanted, work, lambda name: (places[name] / FILE).is_file(), locks=True)
+    records = {key: read_run_record(places[name]) for name, key in by_name.items() if name not in failures}
+    return records, {by_name[name]: why for name, why in failures.items()}
 
 
 def _model_of(record: dict) -> dict:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,16 @@ from plankwise.context import Context, open_context
 from plankwise.errors import ConfigError, PlankwiseError, RunError
 from plankwise.evaluation.latency import Speed, as_json, measure_latency, threads
 from plankwise.files import read_json, sweep_leftovers, write_text
-from plankwise.frontier.models import PREDECESSOR, Entry, Made, find_depths, list_entries, make
+from plankwise.frontier.models import EXITS, MADE, PREDECESSOR, Entry, Made, find_depths, list_entries, make
 from plankwise.frontier.outline import choose, mark_frontier
 from plankwise.frontier.points import Found, Points, list_points
 from plankwise.frontier.scope import Scope, find_scope
 from plankwise.kinds import load_kind
+from plankwise.run.dividing import Claim
 from plankwise.run.folders import FolderLock
 from plankwise.run.inputs import Run
-from plankwise.run.sharing import ReadyPredecessor, make_predecessor, open_inputs
+from plankwise.run.sharing import ReadyPredecessor, open_inputs, share_predecessor
+from plankwise.run.workers import Workers
 from plankwise.training.interruption import InterruptedRunError, interruptible
 
 ASKED, SPEEDS, TABLE = "asked.json", "speeds.json", "table.json"
@@ -54,6 +56,7 @@ class Request:
     tolerance: float = 0.01
     budget: float | None = None  # seconds, after which no further model is begun
     predictions: int = 30  # a point, batch size and number of threads
+    workers: Workers | None = None  # that share the models; one of them times all points
 
 
 def draw_frontier(recipe: dict, request: Request, folder: Path, console: Console) -> dict:
@@ -67,20 +70,29 @@ def draw_frontier(recipe: dict, request: Request, folder: Path, console: Console
     context = open_context(console, folder, base.run.seed)
     if context.world_size > 1:
         raise ConfigError("a frontier is measured in one process; start the command without torchrun")
-    with interruptible(), FolderLock(folder, console) as lock:
+    workers = request.workers
+    if workers is not None:
+        workers.check()
+    with interruptible(), FolderLock(folder, console, shared=workers is not None) as lock:
         inputs = open_inputs(base, console)
         scope = _find_scope(inputs.run, request)
         lock.acquire()
         lock.log.begin()
         _claim(folder, base)
-        ready = make_predecessor(inputs)
+        if workers is None:  # else others may be writing
+            sweep_leftovers(folder)
+        ready = share_predecessor(inputs, workers)
         made = _make_models(ready, base, request, scope, context)
-        points = Points(ready.run, folder / "points")
-        found = _find_points(points, made, scope, context)
-        speeds = _find_speeds(points, found, request, context)
-        table = tabulate(ready, found, speeds, request, scope)
-        write_text(folder / TABLE, json.dumps(table, indent=2))
-        return table
+
+        def measure() -> dict:
+            points = Points(ready.run, folder / "points")
+            found = _find_points(points, made, scope, context)
+            speeds = _find_speeds(points, found, request, context)
+            table = tabulate(ready, found, speeds, request, scope)
+            write_text(folder / TABLE, json.dumps(table, indent=2))
+            return table
+
+        return measure() if workers is None else workers.in_turn("table", measure)
 
 
 def _read(recipe: dict, request: Request, folder: Path) -> RunConfig:
@@ -121,7 +133,6 @@ def _claim(folder: Path, base: RunConfig) -> None:
     if file.is_file() and read_json(file, "choose another --folder, or delete it") != asked:
         raise RunError(f"{folder} holds the frontier of another recipe; choose another --folder, or delete it")
     write_text(file, json.dumps(asked, indent=2))
-    sweep_leftovers(folder)
 
 
 def _make_models(
@@ -143,6 +154,14 @@ def _make_models(
     )
     seconds = sum(stage.seconds for stage in ready.stages.values()) if ready.stages else None
     made = [Made(Entry(PREDECESSOR, PREDECESSOR, lambda folder: None), Path(ready.path), seconds)]
+    if request.workers is not None:
+        points = Points(ready.run, context.folder / "points")
+        return [
+            *made,
+            *_share_models(
+                request.workers, entries, request, context, lambda one: _find_points(points, [one], request, context)
+            ),
+        ]
     started = time.monotonic()
     for number, entry in enumerate(entries, start=1):
         if request.budget is not None and time.monotonic() - started > request.budget:
@@ -173,6 +192,32 @@ def _find_points(points: Points, made: Sequence[Made], scope: Scope, context: Co
             context.console.print(f"{point.name}: score {one.score:.4f}, {one.size_mb:.1f} MB", soft_wrap=True)
             found.append((one, model))
     return found
+
+
+def _share_models(
+    workers: Workers,
+    entries: list[Entry],
+    request: Request,
+    context: Context,
+    find_points: Callable[[Made], object],
+) -> list[Made]:
+    """The same by several workers, each of which also writes and scores the points of its models."""
+    by_name = {entry.name: entry for entry in entries}
+    places = {name: context.folder / "models" / name for name in by_name}
+    started, failures = time.monotonic(), dict[str, str]()
+
+    def work(name: str, claim: Claim) -> None:
+        if request.budget is not None and time.monotonic() - started > request.budget:
+            raise RunError("the budget is spent; the same command goes on with it")
+        context.console.print(f"model {list(places).index(name) + 1} of {len(places)}: {name}", soft_wrap=True)
+        made = make(by_name[name], places[name])
+        claim.check()
+        find_points(made)
+
+    for last in (False, True):  # what leaves early may be one of the models before
+        wanted = {name: place for name, place in places.items() if name.endswith(f"-{EXITS}") == last}
+        failures |= workers.share(wanted, work, lambda name: (places[name] / MADE).is_file())
+    return [make(entry, places[name]) for name, entry in by_name.items() if name not in failures]
 
 
 def _find_speeds(

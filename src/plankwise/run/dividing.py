@@ -10,10 +10,12 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from plankwise.context import Context
 from plankwise.errors import ConfigError, MissingExtraError, RunError
 
 BEAT, GRACE, POLL = 5.0, 60.0, 0.5  # seconds: between beats, of silence after which a worker is given up, between looks
@@ -42,6 +44,11 @@ class Claim:
         """
         if self.lost.is_set():
             raise ClaimLostError(f"{self.item} was taken over by another worker, after this one had been silent")
+
+
+def held_by(context: Context, claim: Claim | None) -> Context:
+    """A context in which training ends once another worker has taken the item over; the same if there are no workers."""
+    return context if claim is None else replace(context, watch=lambda *evaluation: claim.check())
 
 
 class Division:
@@ -98,6 +105,34 @@ class Division:
                 raise
             else:
                 self._update(row.item, done=True, worker="")
+
+    def in_turn(
+        self, item: str, work: Callable[[Claim], Made], tell: Callable[[str], None] = lambda line: None
+    ) -> Made:
+        """What `work` gives, called here while no other worker is at this item; each worker does it in its turn."""
+        self._add([item])
+        told = False
+        while True:
+            (row,) = self._left([item])
+            if self._is_free(row) and self._claim(row):
+                break
+            if not told:
+                tell(f"waiting for another worker, which has {item}")
+            told = True
+            time.sleep(POLL)
+        try:
+            with self._beating(item) as claim:
+                return work(claim)
+        finally:
+            self._give_back(item)
+
+    def done(self) -> set[str]:
+        return {row.item for row in self._rows() if row.done}
+
+    def reopen(self, items: Iterable[str]) -> None:
+        """Has items that are done be done again."""
+        for item in items:
+            self._change(item, self.table.c.done, done=False)
 
     def holders(self) -> dict[str, bool]:
         """The items that workers have, and whether their process is known to be gone."""
@@ -206,6 +241,8 @@ def open_engine(url: str, option: str) -> Any:
             f"{option} is {url.partition(':')[0]!r} and so on, which is not the URL of a database; give one like {EXAMPLES}"
         ) from None
     except ModuleNotFoundError as error:
+        if error.name == "psycopg":
+            raise MissingExtraError(f"{option} {made.render_as_string()}", "psycopg", "postgresql") from None
         raise ConfigError(
             f"{option} is {made.render_as_string()}, which needs the package {error.name}; install it with pip"
         ) from None

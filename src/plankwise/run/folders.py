@@ -42,11 +42,15 @@ class FolderTakenError(RunError):
 
 
 class FolderLock:
-    """Keeps other processes from writing to a folder until this one ends, however it ends; who holds it writes the log."""
+    """Keeps other processes from writing to a folder until this one ends, however it ends; who holds it writes the log.
 
-    def __init__(self, folder: Path, console: Console) -> None:
+    Several hold it together if each of them says that it is shared: workers that divide what is in the folder.
+    """
+
+    def __init__(self, folder: Path, console: Console, *, shared: bool = False) -> None:
         self.folder = folder
         self.console = console
+        self.shared = shared
         self.log = RunLog(folder)
         self._file: IO[str] | None = None
 
@@ -67,7 +71,7 @@ class FolderLock:
                 raise RunError(
                     f"{self.folder} cannot be written ({error.strerror}); choose another run.folder"
                 ) from None
-            if not self._try(file):
+            if not self._try(file, shared=self.shared):
                 file.seek(0)
                 holder = file.read().strip() or "another process"
                 file.close()
@@ -84,13 +88,13 @@ class FolderLock:
         if (self.folder / CONFIG).is_file():  # else it is not known yet whether the run can begin
             self.log.begin()
 
-    def _try(self, file: IO[str]) -> bool:
+    def _try(self, file: IO[str], *, shared: bool) -> bool:
         try:
             import fcntl
         except ImportError:  # Windows
             return True
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError as error:
@@ -111,7 +115,8 @@ class FolderLock:
         if self._file is not None:
             if error is not None:
                 self.log.note(str(error) or type(error).__name__)
-            (self.folder / LOCK).unlink(missing_ok=True)
+            if not self.shared or self._try(self._file, shared=False):  # else it is still others'
+                (self.folder / LOCK).unlink(missing_ok=True)
             self._file.close()
             self._file = None
 

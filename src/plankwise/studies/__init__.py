@@ -13,10 +13,14 @@ import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from plankwise.kinds import load_kind
+
+if TYPE_CHECKING:
+    from plankwise.run.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class StudyRequest:
     seeds: list[int]
     folder: Path
     console: Console
+    workers: "Workers | None" = None  # that share it
 
 
 @dataclass(frozen=True)

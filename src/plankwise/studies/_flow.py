@@ -26,6 +26,8 @@ def run(study: Any, request: StudyRequest) -> list[Measured]:
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"two recipes have the run.name {name!r}, which names their folder; give each its own")
+    if request.workers is not None:
+        request.workers.check()
     trials = study.plan(request)
     for recipe in request.recipes:
         check_data(recipe)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 
 from plankwise.config import RunConfig, apply_override, validate_config
 from plankwise.context import open_context
 from plankwise.errors import RunError
-from plankwise.record import read_record, write_record
+from plankwise.files import read_json
+from plankwise.record import FILE, write_record
 from plankwise.run import folders
 from plankwise.studies import Measured, Point, StudyRequest, Trial
 from plankwise.training.interruption import InterruptedRunError
@@ -21,7 +23,10 @@ from plankwise.training.interruption import InterruptedRunError
 if TYPE_CHECKING:
     from torch import nn
 
+    from plankwise.run.dividing import Claim
     from plankwise.run.sharing import ReadyPredecessor
+
+Key = TypeVar("Key")
 
 
 def measure_grid(trials: list[Trial], request: StudyRequest) -> list[Measured]:
@@ -33,7 +38,9 @@ def _measure(trial: Trial, request: StudyRequest) -> Measured:
     from plankwise.comparison.grid import Variant, run_grid
 
     variants = [Variant(arm.label, arm.overrides) for arm in trial.arms]
-    (result,) = run_grid([trial.recipe], variants, request.seeds, request.folder, request.console)
+    (result,) = run_grid(
+        [trial.recipe], variants, request.seeds, request.folder, request.console, workers=request.workers
+    )
     arms = {arm.label: arm for arm in trial.arms}
     points = [
         Point(
@@ -90,29 +97,57 @@ def check_folders(configs: Iterable[RunConfig]) -> None:
             raise RunError(f"{error} (a study's folder is set by --folder)") from None
 
 
-def make_base(recipe: dict, folder: Path, console: Console) -> tuple[RunConfig, ReadyPredecessor]:
+def make_base(recipe: dict, request: StudyRequest) -> tuple[RunConfig, ReadyPredecessor]:
     """The recipe's predecessor and examples, which all seeds share.
 
     Raises:
         PlankwiseError: anything that the user can fix.
     """
-    from plankwise.run.sharing import make_predecessor, open_inputs
+    from plankwise.run.sharing import open_inputs, share_predecessor
 
-    config = configure(recipe, folder / "predecessor-run", validate_config(recipe).run.seed)
+    folder = request.folder / recipe["run"]["name"] / "predecessor-run"
+    config = configure(recipe, folder, validate_config(recipe).run.seed)
     check_folders([config])
-    return config, make_predecessor(open_inputs(config, console))
+    return config, share_predecessor(open_inputs(config, request.console), request.workers)
 
 
-def attempt(work: Callable[[], Any]) -> tuple[Any, str]:
-    """What `work` gives, and no failure; or nothing, and why."""
-    try:
-        return work(), ""
-    except InterruptedRunError:
-        raise
-    except Exception as error:
-        from plankwise.comparison.grid import reason
+def attempt_all(
+    configs: Mapping[Key, RunConfig],
+    work: Callable[[Key, Claim | None], dict],
+    request: StudyRequest,
+    tell: Callable[[Key], str] = lambda key: "",
+) -> dict[Key, tuple[dict, str]]:
+    """What `work` gives for each config, kept in the config's folder, and no failure; or nothing, and why.
 
-        return None, reason(error)
+    Configs of one folder are worked on once. Where workers share the study, `work` gets the claim of this one.
+    """
+    from plankwise.run.workers import reason
+
+    found: dict[Key, tuple[dict, str]] = {}
+    if request.workers is None:
+        for key, config in configs.items():
+            if line := tell(key):
+                request.console.print(line, soft_wrap=True)
+            try:
+                found[key] = keep(config, partial(work, key, None)), ""
+            except InterruptedRunError:
+                raise
+            except Exception as error:
+                found[key] = {}, reason(error)
+        return found
+    names = {key: str(Path(config.run.folder).relative_to(request.folder)) for key, config in configs.items()}
+    keys = {name: key for key, name in reversed(names.items())}
+
+    def attempt(name: str, claim: Claim) -> None:
+        request.console.print(tell(keys[name]) or name, soft_wrap=True)
+        keep(configs[keys[name]], partial(work, keys[name], claim))
+
+    places = {name: request.folder / name for name in names.values()}
+    failures = request.workers.share(places, attempt, lambda name: (places[name] / FILE).is_file())
+    return {
+        key: ({}, failures[name]) if name in failures else (read_json(places[name] / FILE), "")
+        for key, name in names.items()
+    }
 
 
 def keep(config: RunConfig, work: Callable[[], dict]) -> dict:
@@ -126,7 +161,7 @@ def keep(config: RunConfig, work: Callable[[], dict]) -> dict:
 
     def find() -> dict | None:
         if folders.is_finished(folder, config):
-            return read_record(folder)
+            return read_json(folder / FILE)
         folders.claim(folder, config)
         return None
 

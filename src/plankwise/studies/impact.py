@@ -7,7 +7,6 @@ it is 0.5, or the recipe's own if its schedule is constant. `all` is the success
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from plankwise.config import RunConfig
@@ -15,7 +14,7 @@ from plankwise.core.schedule import Constant
 from plankwise.errors import ConfigError
 from plankwise.studies import Arm, Axis, Measured, Point, Published, StudyRequest, Trial
 from plankwise.studies._choices import read_replacing, refuse_vocabulary, schedule_override
-from plankwise.studies._trials import attempt, check_folders, configure, keep, make_base, outline
+from plankwise.studies._trials import attempt_all, check_folders, configure, make_base, outline
 
 if TYPE_CHECKING:
     from plankwise.run.sharing import ReadyPredecessor
@@ -59,13 +58,18 @@ def _configs(trial: Trial, request: StudyRequest) -> dict[int, RunConfig]:
 def _measure(trial: Trial, request: StudyRequest) -> Measured:
     from plankwise.models.plans import make_plan
 
-    config, ready = make_base(trial.recipe, request.folder / trial.name, request.console)
+    config, ready = make_base(trial.recipe, request)
     predecessor, task = ready.load(), ready.run.task
-    points: list[Point] = []
-    for seed, run in _configs(trial, request).items():
-        request.console.print(f"{trial.name}: seed {seed}")
-        record, failure = attempt(partial(keep, run, partial(score_slots, run, ready)))
-        points += [Point(arm, seed, record and record[arm.at], failure) for arm in trial.arms]
+    configs = _configs(trial, request)
+    found = attempt_all(
+        configs,
+        lambda seed, claim: score_slots(configs[seed], ready.held_by(claim)),
+        request,
+        lambda seed: f"{trial.name}: seed {seed}",
+    )
+    points = [
+        Point(arm, seed, record.get(arm.at), failure) for seed, (record, failure) in found.items() for arm in trial.arms
+    ]
     slots = make_plan(predecessor, config.plan).slots
     return Measured(
         task=trial.name,

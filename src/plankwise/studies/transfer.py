@@ -10,7 +10,6 @@ fit: its classes mean something else. Each target's `[predecessor.training]` say
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +20,12 @@ from plankwise.context import open_context
 from plankwise.errors import ConfigError
 from plankwise.studies import Arm, Axis, Measured, Point, Published, StudyRequest, Trial
 from plankwise.studies._choices import choose, refuse_vocabulary
-from plankwise.studies._trials import attempt, check_folders, configure, keep, make_base, outline
+from plankwise.studies._trials import attempt_all, check_folders, configure, make_base, outline
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from plankwise.run.dividing import Claim
     from plankwise.run.inputs import Run
     from plankwise.run.sharing import ReadyPredecessor
 
@@ -69,18 +69,18 @@ def plan(request: StudyRequest) -> list[Trial]:
 
 def measure(trials: list[Trial], request: StudyRequest) -> list[Measured]:
     """Compresses once per seed, then fine-tunes every model on every target with every seed."""
-    source, console, seeds = request.recipes[0], request.console, request.seeds
-    folder = request.folder / source["run"]["name"]
+    source, seeds = request.recipes[0], request.seeds
     wanted = [arm.label for arm in trials[0].arms]
     sources = {(name, seed): _source_config(name, seed, request) for name in wanted for seed in seeds}
     targets = [_target_configs(trial, sources, request) for trial in trials]
     check_folders([*sources.values(), *(run for runs in targets for run in runs.values())])
-    ready = make_base(source, folder, console)[1] if SUCCESSOR in wanted else None
-    failures = {
-        key: attempt(partial(keep, config, partial(_make_body, key[0], config, ready, console)))[1]
-        for key, config in sources.items()
-    }
-    return [_measure(trial, runs, failures, console) for trial, runs in zip(trials, targets, strict=True)]
+    ready = make_base(source, request)[1] if SUCCESSOR in wanted else None
+
+    def make(key: tuple[str, int], claim: Claim | None) -> dict:
+        return _make_body(key[0], sources[key], ready and ready.held_by(claim), request.console)
+
+    failures = {key: failure for key, (_, failure) in attempt_all(sources, make, request).items()}
+    return [_measure(trial, runs, failures, request) for trial, runs in zip(trials, targets, strict=True)]
 
 
 def _source_config(name: str, seed: int, request: StudyRequest) -> RunConfig:
@@ -137,33 +137,36 @@ def truncate(model: nn.Module, config: RunConfig) -> nn.Module:
     return try_plan(model, make_plan(model, config.plan), init=config.plan.start, seed=config.run.seed)
 
 
-def _measure(trial: Trial, runs: Configs, failures: dict[tuple[str, int], str], console: Console) -> Measured:
+def _measure(trial: Trial, runs: Configs, failures: dict[tuple[str, int], str], request: StudyRequest) -> Measured:
     from plankwise.run.inputs import read_run
 
     config = validate_config(trial.recipe)
-    run = read_run(config, open_context(console, Path(config.run.folder), config.run.seed))
+    run = read_run(config, open_context(request.console, Path(config.run.folder), config.run.seed))
     arms = {arm.label: arm for arm in trial.arms}
+    tuned = attempt_all(
+        {key: own for key, own in runs.items() if not failures[key]},
+        lambda key, claim: finetune(runs[key], run, claim),
+        request,
+        lambda key: f"{trial.name}: {key[0]}, seed {key[1]}",
+    )
     points = []
-    for (name, seed), own in runs.items():
-        record, failure = None, failures[name, seed]
-        if not failure:
-            console.print(f"{trial.name}: {name}, seed {seed}")
-            record, failure = attempt(partial(keep, own, partial(finetune, own, run)))
-        found = record or {}
-        points.append(
-            Point(arms[name], seed, found.get("score"), failure, beyond_constant=found.get("beyond_constant"))
-        )
-    found = Measured(trial.name, " and ".join(run.task.score_names), trial.arms, points, None, ORIGINAL)
-    return replace(found, baseline=found.median(arms[ORIGINAL])) if ORIGINAL in arms else found
+    for key in runs:
+        found, failure = ({}, failures[key]) if failures[key] else tuned[key]
+        beyond = found.get("beyond_constant")
+        points.append(Point(arms[key[0]], key[1], found.get("score"), failure, beyond_constant=beyond))
+    measured = Measured(trial.name, " and ".join(run.task.score_names), trial.arms, points, None, ORIGINAL)
+    return replace(measured, baseline=measured.median(arms[ORIGINAL])) if ORIGINAL in arms else measured
 
 
-def finetune(config: RunConfig, shared: Run) -> dict:
+def finetune(config: RunConfig, shared: Run, claim: Claim | None = None) -> dict:
     """Trains the config's predecessor, with a new head, on the shared run's task; its score on dev."""
     from transformers import set_seed
 
+    from plankwise.run.dividing import held_by
     from plankwise.runtimes.torch import TorchPredictor
 
-    run = replace(shared, config=config, context=shared.context.at(Path(config.run.folder), config.run.seed))
+    context = held_by(shared.context.at(Path(config.run.folder), config.run.seed), claim)
+    run = replace(shared, config=config, context=context)
     set_seed(config.run.seed)  # the head's weights too
     model = run.load(config.predecessor.path)
     result = run.stage("transfer", config.predecessor.training).run(model, reads_first_token=True)
