@@ -92,6 +92,17 @@ def zeros_remark(notes: Mapping) -> str:
     )
 
 
+def bits_remark(notes: Mapping) -> str:
+    """What rounded weights bring, by what their training noted; empty for all others."""
+    found = notes.get("bits")
+    if not found:
+        return ""
+    return (
+        f"the weights in its blocks have {number(found['mean'], 2)} bits on average, packed on disk; they are computed with in "
+        "float32, so that it is smaller to store and to send, but neither faster nor smaller in memory"
+    )
+
+
 def exits_remark(model: Mapping) -> str:
     """After which blocks the dev examples left a model with early exits; empty for all others."""
     found = model.get("exits")
