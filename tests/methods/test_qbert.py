@@ -112,8 +112,8 @@ def test_where_there_is_nothing_to_choose_no_sensitivity_is_computed(bits, choic
 
 
 def test_the_record_says_that_it_is_smaller_and_not_faster():
-    told = bits_remark({"bits": {"mean": 2.5}})
-    assert told.startswith("the weights in its blocks have 2.5")
+    told = bits_remark({"bits": {"mean": 2.5, "embeddings": 4, "head": 8}})
+    assert told.startswith("weights have 2.50 bits on average in blocks, 4 in embedding tables and 8 in the head's")
     assert told.endswith("but neither faster nor smaller in memory")
 
 

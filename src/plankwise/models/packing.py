@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 BITS = (2, 3, 4, 8)
-WHOLE = 32  # bits of a weight that is not rounded
 EIGHT, WORD = 8, np.dtype("<u4")  # so many integers of 4 bits at most make a word
 CODES, SCALES, FORM = ".codes", ".scales", ".form"
 # Step between values, in root mean squares of a group, that errs least on the matrices of a trained encoder; the largest weights

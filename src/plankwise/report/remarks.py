@@ -98,8 +98,9 @@ def bits_remark(notes: Mapping) -> str:
     if not found:
         return ""
     return (
-        f"the weights in its blocks have {number(found['mean'], 2)} bits on average, packed on disk; they are computed with in "
-        "float32, so that it is smaller to store and to send, but neither faster nor smaller in memory"
+        f"weights have {number(found['mean'], 2)} bits on average in blocks, {found['embeddings']} in embedding tables and "
+        f"{found['head']} in the head's matrices, packed on disk; it computes in float32, so that it is smaller to store and to "
+        "send, but neither faster nor smaller in memory"
     )
 
 
