@@ -215,4 +215,4 @@ def name_forms(model: nn.Module, forms: dict[str, Form]) -> dict[str, tuple[int,
     """The forms by each name that a weight has in a model."""
     by_weight = {id(model.get_submodule(path).weight): form for path, form in forms.items()}
     names = model.named_parameters(remove_duplicate=False)
-    return {name: tuple(by_weight[id(one)]) for name, one in names if id(one) in by_weight}
+    return {name: (by_weight[id(one)].bits, by_weight[id(one)].rows) for name, one in names if id(one) in by_weight}
