@@ -54,6 +54,7 @@ def test_a_plan_that_makes_nothing_smaller_says_so(recipe, command):
     told = "nothing gets smaller: give fewer plan.successors"
     assert told in " ".join(command("plan", recipe, "plan.successors=4").out.split())
     assert told not in " ".join(command("plan", recipe, "plan.successors=2").out.split())
+    assert told not in " ".join(command("plan", recipe, "plan.successors=4", "method.name=qbert").out.split())
 
 
 @pytest.mark.parametrize(

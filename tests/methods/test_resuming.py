@@ -22,6 +22,7 @@ CASES = [
     ("movement", {}),
     ("cofi", {"target": 1.5, "warmup": 0.5}),
     ("rpp", {"keep": 0.5, "strength": 1e-3, "begin_at": 0.0, "full_at": 0.9}),
+    ("qbert", {"bits": 3, "examples": 8}),
     ("kd", {"attention": 1.0}),
     ("replacing", {"attention": 1.0, "schedule": {"kind": "constant", "rate": 0.5, "full_at": 0.7}}),
     ("replacing", {"mix": "blend", "local": 1.0}),

@@ -1,4 +1,4 @@
-"""Successors that a plan describes, not their family's config, or that texts leave early: they are not compressed a second time."""
+"""Successors that a plan describes, that are packed, or that texts leave early: they are not compressed a second time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ def check(model: nn.Module) -> None:
     """Always refuses.
 
     Raises:
-        PlanError: the model's slots hold parts already, or texts leave it early.
+        PlanError: the model's slots hold parts already, its weights are rounded, or texts leave it early.
     """
+    if getattr(model.config, "packed", None):
+        raise PlanError(
+            "this model's weights are rounded to a few bits, and it is not compressed a second time; start from its predecessor, "
+            "with method.name = 'qbert' and a plan that goes further"
+        )
     if getattr(model.config, "exits", None):
         raise PlanError(
             "this model has early exits, and is not compressed a second time; start from its predecessor, with "

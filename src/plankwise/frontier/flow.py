@@ -159,7 +159,7 @@ def _make_models(
         return [
             *made,
             *_share_models(
-                request.workers, entries, request, context, lambda one: _find_points(points, [one], request, context)
+                request.workers, entries, request, context, lambda one: _find_points(points, [one], scope, context)
             ),
         ]
     started = time.monotonic()

@@ -9,6 +9,7 @@ A file offers:
     IMITATES                    optional: True if it can train on a loss that compares with the predecessor's own answers, as tasks
                                 without labels have it: it trains by stages of `job.start()` alone
     KEEPS_HEAD                  optional: True if spans and successors share the head while it trains, which cannot change then
+    SMALLER                     optional: True if its successor is smaller even where each stands for one block of its own kind
     NOT_QUANTISED               optional: why its successor cannot be trained for int8 afterwards, as part of a sentence
 
 See `training/job.py` for what a method is given.

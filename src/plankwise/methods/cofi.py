@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from plankwise.training.gates import Choice, Gates
     from plankwise.training.job import Job, Outcome
 
+SMALLER = True
+
 
 class Options(SectionOptions):
     name: Literal["cofi"] = Field("cofi", description="this method")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from plankwise.training.job import Job, Outcome
     from plankwise.training.stage import Stage, StageResult
 
+SMALLER = True
 BATCH_SIZE = 32
 TINY = 1e-20  # as in the authors' code: what is added to a norm
 

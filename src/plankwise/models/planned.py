@@ -10,7 +10,7 @@ its part in the slot's place, then the weights are loaded by transformers itself
 knows no such model type and says so, and the family's own classes refuse the config; there is no way to wrong weights.
 
 A classifier with early exits is saved under the same type, its plan empty where its family's config describes its blocks; what it
-has beside them is in `exits`.
+has beside them is in `exits`. So is a model whose matrices are packed on disk; how is in `packed` (see `packed.py`).
 """
 
 import copy
@@ -26,6 +26,7 @@ from plankwise.errors import PlanError
 from plankwise.kinds import list_kinds
 from plankwise.models import exits
 from plankwise.models.exit_heads import check_head
+from plankwise.models.packed import Packing
 from plankwise.models.planned_config import MODEL_TYPE, PlannedConfig
 from plankwise.parts import OWN, rebuild_successors
 
@@ -73,7 +74,7 @@ def model_class(original: Any, config: Any) -> Any:
         tie(self, config.ties)
 
     members = {"__init__": build, "config_class": config, "__module__": __name__, "__doc__": original.__doc__}
-    bases = (exits.WithExits, original) if leaving else (original,)
+    bases = (exits.WithExits, Packing, original) if leaving else (Packing, original)
     members |= exits.with_forward(original) if leaving else {}
     _classes[original, config] = kind = type(original.__name__, bases, members)
     return kind
@@ -171,23 +172,44 @@ def with_exits(model: Any, *, patience: int | None = None, tolerance: float = 0.
     """
     if exits.has_exits(model):
         raise PlanError("the model has early exits already; set model.patience to another number")
-    known = isinstance(getattr(model, "config", None), PlannedConfig)
-    family: Any = model.config.family_class if known else type(getattr(model, "config", None))
+    family = _family_of(model)
     exits.check_classifier(model, classifier_of(family))
     chain = _only_chain(model)
     check_head(model, model.get_submodule(chain.path))
-    data = {
-        key: value for key, value in model.config.to_dict().items() if key not in ("model_type", "transformers_version")
-    }
-    data |= {"family": family.model_type, "plan": data.get("plan", []), "ties": data.get("ties", {})}
     settings = {"chain": chain.path, "patience": chain.length, "tolerance": tolerance}
-    config = config_class(family, leaving=True)(**data, exits=settings)
-    config._attn_implementation = model.config._attn_implementation
+    config = _planned_config(model, leaving=True, exits=settings)
     model.__class__, model.config = model_class(classifier_of(family), type(config)), config
     exits.install_exits(model, chain.path)
     if patience is not None:
         model.patience = patience
     return model
+
+
+def with_packing(model: Any, forms: dict[str, tuple[int, int]]) -> Any:
+    """The model itself, changed to one whose rounded matrices are packed when it is saved.
+
+    `forms`: bits and rows that share a scale, by the matrices' names.
+    """
+    if not isinstance(model.config, PlannedConfig):
+        config = _planned_config(model, leaving=False)
+        model.__class__, model.config = model_class(type(model), type(config)), config
+    model.config.packed = {name: list(form) for name, form in forms.items()}
+    return model
+
+
+def _family_of(model: Any) -> Any:
+    config = getattr(model, "config", None)
+    return config.family_class if isinstance(config, PlannedConfig) else type(config)
+
+
+def _planned_config(model: Any, *, leaving: bool, **more: Any) -> Any:
+    """A planned config of the model's family with what the model's own says, the plan included if it has one."""
+    family, own = _family_of(model), model.config.to_dict()
+    data = {key: value for key, value in own.items() if key not in ("model_type", "transformers_version")}
+    data |= {"family": family.model_type, "plan": data.get("plan", []), "ties": data.get("ties", {})}
+    config = config_class(family, leaving=leaving)(**data, **more)
+    config._attn_implementation = model.config._attn_implementation
+    return config
 
 
 def _only_chain(model: Any) -> Chain:

@@ -8,6 +8,7 @@ from plankwise.files import write_text
 from plankwise.record import Shown
 from plankwise.report.remarks import (
     MARK,
+    bits_remark,
     exits_remark,
     guard_remarks,
     has_learnt,
@@ -136,6 +137,8 @@ def _how(record: dict) -> str:
         )
     if trimmed := vocabulary_remark(record.get("successor") or {}):
         lines.append(f"{trimmed[0].upper()}{trimmed[1:]}: use the tokenizer in this folder, not the predecessor's.")
+    if few := bits_remark(record):
+        lines.append(f"{few[0].upper()}{few[1:]}.")
     if left := exits_remark(record.get("successor") or record["model"]):
         lines.append(f"Texts leave it early, once their answer has stopped changing: {left}.")
     return " ".join(lines)

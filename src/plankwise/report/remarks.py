@@ -92,6 +92,18 @@ def zeros_remark(notes: Mapping) -> str:
     )
 
 
+def bits_remark(notes: Mapping) -> str:
+    """What rounded weights bring, by what their training noted; empty for all others."""
+    found = notes.get("bits")
+    if not found:
+        return ""
+    return (
+        f"weights have {number(found['mean'], 2)} bits on average in blocks, {found['embeddings']} in embedding tables and "
+        f"{found['head']} in the head's matrices, packed on disk; it computes in float32, so that it is smaller to store and to "
+        "send, but neither faster nor smaller in memory"
+    )
+
+
 def exits_remark(model: Mapping) -> str:
     """After which blocks the dev examples left a model with early exits; empty for all others."""
     found = model.get("exits")

@@ -10,6 +10,7 @@ from rich.table import Table
 from plankwise.record import SCORE, Shown
 from plankwise.report._effort import effort_remark
 from plankwise.report.remarks import (
+    bits_remark,
     exits_remark,
     held_back_remark,
     is_untrained,
@@ -122,8 +123,7 @@ def _notes(record: dict) -> list[str]:
         told.append(spent)
     if trimmed := vocabulary_remark(record["successor"]):
         told.append(f"the successor: {trimmed}")
-    if zeros := zeros_remark(record):
-        told.append(f"the successor: {zeros}")
+    told += [f"the successor: {one}" for one in (zeros_remark(record), bits_remark(record)) if one]
     if left := exits_remark(record["successor"]):
         told.append(left)
     if held_back := held_back_remark(record["successor"]):

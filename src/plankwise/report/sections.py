@@ -11,7 +11,7 @@ from plankwise.report._errors import errors, flips
 from plankwise.report._html import Column, TableCell, facts, fold, grid, paragraph, section, table
 from plankwise.report._inside import drops_of, inside
 from plankwise.report._training import training
-from plankwise.report.remarks import exits_remark, remarks, show_retained, vocabulary_remark, zeros_remark
+from plankwise.report.remarks import bits_remark, exits_remark, remarks, show_retained, vocabulary_remark, zeros_remark
 from plankwise.report.ship import draw_ships
 from plankwise.report.speed import speedup_cell, speedup_of
 from plankwise.report.text import MODELS, count, esc, fixed, is_number, number, share, times
@@ -129,8 +129,7 @@ def _notes(record: dict) -> str:
     told = [f"{one[0].upper()}{one[1:]}." for one in remarks(record)]
     if trimmed := vocabulary_remark(record.get("successor") or {}):
         told.append(f"The successor: {trimmed}.")
-    if zeros := zeros_remark(record):
-        told.append(f"The successor: {zeros}.")
+    told += [f"The successor: {one}." for one in (zeros_remark(record), bits_remark(record)) if one]
     if left := exits_remark(record.get("successor") or {}):
         told.append(f"{left[0].upper()}{left[1:]}.")
     if record.get("made_head"):

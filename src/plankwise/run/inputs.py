@@ -15,6 +15,7 @@ from plankwise.config import FitOptions, RunConfig
 from plankwise.context import Context
 from plankwise.core.plan import Plan
 from plankwise.errors import ConfigError
+from plankwise.kinds import load_kind
 from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
 from plankwise.models.plans import make_plan, try_plan
@@ -139,7 +140,10 @@ def read_inputs(config: RunConfig, context: Context) -> Inputs:
     predecessor = _find_predecessor(run)
     assert predecessor.model is not None
     plan = check_plan(config, predecessor.model)
-    if all(len(slot.span) == 1 and slot.part == "layers" for slot in plan.slots):
+    method = load_kind("methods", config.method.name, key="method.name")
+    if all(len(slot.span) == 1 and slot.part == "layers" for slot in plan.slots) and not getattr(
+        method, "SMALLER", False
+    ):
         context.console.print(
             "every successor stands for one block of its own kind, so nothing gets smaller: give fewer plan.successors",
             soft_wrap=True,
