@@ -4,7 +4,7 @@ All kinds but `labels` have this one shape, so that one function shows it on the
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -75,6 +75,12 @@ class ErrorView:
             "cases_total": self.cases_total,
             "cases": [_case_to_json(case) for case in self.cases[:MOST_CASES]] if keep_texts else [],
         }
+
+
+def make_row(name: str, both: Iterable[Sequence[float | None]], of: int | None = None) -> Row:
+    """The row of what is measured of the predecessor, and then of the successor."""
+    before, after = both
+    return Row(name, before, after, of)
 
 
 def worst_first(falls: np.ndarray) -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from plankwise.data.squad import Question
-from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Row, Table, worst_first
+from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Table, make_row, worst_first
 from plankwise.evaluation.errors import count_cells
 from plankwise.evaluation.spans import normalise, score_answers, word_f1
 
@@ -41,7 +41,7 @@ def compare_answers(questions: Sequence[Question], before: Sequence[str], after:
                 "Kinds of answers",
                 "answer",
                 [("questions", "count")],
-                [Row(kind, *([n] for n in counts[kind])) for kind in there],
+                [make_row(kind, ([n] for n in counts[kind])) for kind in there],
             )
         ],
         cells=count_cells(*(found[:, 0] == 1 for found in scores)),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Row, Table, worst_first
+from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Table, make_row, worst_first
 from plankwise.evaluation.vectors import share_kept
 
 SHOWN = 5  # neighbours of a text
@@ -32,7 +32,7 @@ def compare_neighbours(texts: Sequence[str], reference: np.ndarray, before: np.n
                 f"Texts by how many of {count} neighbours they keep",
                 "neighbours kept",
                 [("texts", "count")],
-                [Row(str(number), *([int(some)] for some in numbers[number])) for number in range(count, -1, -1)],
+                [make_row(str(number), ([int(some)] for some in numbers[number])) for number in range(count, -1, -1)],
             )
         ],
         cases=[

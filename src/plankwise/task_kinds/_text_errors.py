@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from plankwise.data.masking import Aim
-from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Row, Table, worst_first
+from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Form, Row, Table, make_row, worst_first
 from plankwise.evaluation.errors import count_cells
 from plankwise.evaluation.perplexity import TokenLosses, perplexity, wanted_tokens
 
 LEFT, RIGHT = 30, 15  # tokens that are shown beside one
 SPECIAL, NUMBER, SIGN, BEGINS, GOES_ON = "special token", "with a digit", "sign", "begins a word", "goes on with a word"
-COLUMNS = (("perplexity", "number"), ("first guess right", "share"))
+COLUMNS: tuple[tuple[str, Form], ...] = (("perplexity", "number"), ("first guess right", "share"))
 
 
 class _Places(NamedTuple):
@@ -144,7 +144,7 @@ def _row(name: str, chosen: np.ndarray, ids: np.ndarray, both: Sequence[TokenLos
         ]
         for some in both
     ]
-    return Row(name, *figures, int(chosen.sum()))
+    return make_row(name, figures, int(chosen.sum()))
 
 
 def _tell(model: TokenLosses, row: int, tokenizer: Any) -> str:

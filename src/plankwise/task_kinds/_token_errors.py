@@ -12,7 +12,7 @@ import numpy as np
 
 from plankwise.data.tagged import Tagged
 from plankwise.evaluation.entities import NOTHING, find_entities
-from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Row, Table, worst_first
+from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Table, make_row, worst_first
 from plankwise.evaluation.errors import count_cells
 
 OF_ENTITIES = ("found", "wrong border", "wrong type", "missed", "invented")
@@ -90,11 +90,10 @@ def _tabulate(judged: list[list[Found]], outcomes: Sequence[str], *, entities: b
     counts = [Counter((kind, outcome) for found in some for kind, outcome, _ in found) for some in judged]
     of = Counter(kind for found in judged[0] for kind, outcome, _ in found if outcome != "invented")
     kinds = sorted({kind for some in counts for kind, _ in some}, key=lambda kind: (-of[kind], kind))
-    rows = [
-        Row(
-            ALL, *([sum(some[kind, outcome] for kind in kinds) for outcome in outcomes] for some in counts), of.total()
-        ),
-        *(Row(kind, *([some[kind, outcome] for outcome in outcomes] for some in counts), of[kind]) for kind in kinds),
+    everything = ([sum(some[kind, outcome] for kind in kinds) for outcome in outcomes] for some in counts)
+    rows = [make_row(ALL, everything, of.total())]
+    rows += [
+        make_row(kind, ([some[kind, outcome] for outcome in outcomes] for some in counts), of[kind]) for kind in kinds
     ]
     title = "Entities of each type" if entities else "Words of each tag"
     return Table(title, "type" if entities else "tag", [(name, "count") for name in outcomes], rows, "in the data")

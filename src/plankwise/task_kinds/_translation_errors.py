@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from plankwise.data.parallel import Pair
-from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Row, Table, worst_first
+from plankwise.evaluation.error_view import MOST_CASES, Case, ErrorView, Row, Table, make_row, worst_first
 from plankwise.evaluation.errors import length_bins
 from plankwise.evaluation.translations import score_sentences
 
@@ -82,7 +82,7 @@ def _by_length(pairs: Sequence[Pair], scores: Sequence[np.ndarray], written: Seq
         "By words of the source",
         "words",
         [("chrF", "number"), ("length", "number"), ("repeated", "share"), ("empty", "count")],
-        [Row(name, *figures(chosen), int(chosen.sum())) for name, chosen in groups],
+        [make_row(name, figures(chosen), int(chosen.sum())) for name, chosen in groups],
         "texts",
     )
 
