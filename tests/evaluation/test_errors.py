@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
@@ -77,6 +77,7 @@ def test_texts_can_be_kept_out_and_long_ones_are_cut():
 answers = st.lists(st.tuples(*[st.integers(0, 2)] * 3, st.integers(1, 60)), min_size=1, max_size=60)
 
 
+@settings(deadline=None)
 @given(answers)
 def test_all_ways_to_count_add_up_to_all_examples(rows):
     labels, before, after, lengths = map(list, zip(*rows, strict=True))

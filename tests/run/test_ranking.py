@@ -108,6 +108,7 @@ def test_a_finished_run_is_exported_and_looked_at(recipe, command, tmp_path):
     compress(load_config(recipe, ["method.name=solve"]), QUIET)
     exported = command("export", tmp_path / "run", "--to", "onnx", "--check", "--json")
     assert exported.code == 0, exported.err
+    assert json.loads(exported.out)["usage"] == '"a query" "a text" "another one"'
     found = json.loads(exported.out)["check"]
     assert found["score"] == pytest.approx(found["torch_score"], abs=1e-6)
     assert found["equal_answers"] is None

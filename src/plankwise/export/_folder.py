@@ -10,7 +10,7 @@ from plankwise.export import How
 from plankwise.export._chain import describe_chain
 from plankwise.export._traced import Traced
 from plankwise.models.exits import has_exits
-from plankwise.models.exported import FILE, Exported, usage_of
+from plankwise.models.exported import FILE, Exported
 from plankwise.models.labels import has_names
 from plankwise.models.limits import token_limit
 from plankwise.models.planned_config import PlannedConfig
@@ -60,6 +60,7 @@ class Reading:
     form: str = ", or pairs of texts,"  # what `predict` is given
     codes: str = "tokenizer.encode_batch(texts)"  # what that is to the model
     truncation: str = ""  # more on how texts are cut
+    usage: str = Exported.usage  # what the command is given
 
 
 ALL = """\
@@ -86,7 +87,8 @@ RANKS = Reading(
     codes, outputs = predict(pairs)
     for row in outputs["logits"][:, 0].argsort()[::-1]:
         print(f"{outputs['logits'][row, 0]:.4f}\\t{pairs[row][1]}")
-"""
+""",
+    usage='"a query" "a text" "another one"',
 )
 # A word's tag is that of its first piece; words that were cut off have none.
 TAGS = Reading(
@@ -140,6 +142,7 @@ SPANS = Reading(
     form=", a question and its text each, in as many windows as that takes,",
     codes="[one for code in tokenizer.encode_batch(texts) for one in (code, *code.overflowing)]",
     truncation=', stride=about["max_length"] // 4, strategy="only_second"',
+    usage='"a question" "its text"',
 )
 STATES = Reading(
     ALL
@@ -180,6 +183,7 @@ def describe(
         mask_token_id=tokenizer.mask_token_id,
         prompt="" if sentences is None else sentences.prompt,
         lower=sentences is not None and sentences.lower,
+        usage=gives.usage,
         exits=describe_chain(traced) if is_chain(traced, kind) else None,
     )
 
@@ -208,7 +212,7 @@ def make_script(traced: Traced, kind: Any) -> str:
     imports = ["import numpy as np", *(f"import {name}" for name in kind.NEEDS), "from tokenizers import Tokenizer"]
     reading = _gives(traced)
     head = HEAD.format(
-        usage=usage_of(traced.outputs),
+        usage=reading.usage,
         needs=", ".join(packages[:-1]) + f" and {packages[-1]}",
         imports="\n".join(imports),
         script=script,
@@ -249,7 +253,7 @@ def make_card(exported: Exported, folder: Path, traced: Traced, kind: Any) -> st
     return (
         f"---\ntags:\n- plankwise\n- {exported.format}\n---\n\n# {type(model).__name__} for {exported.runtime}\n\n"
         f"Exported by plankwise {__version__}.\n\n| | |\n|---|---|\n{rows}\n\n## How to use it\n\n"
-        f"```sh\npip install {needs}\npython {SCRIPT} {usage_of(exported.outputs)}\n```\n\n## What was checked\n\n"
+        f"```sh\npip install {needs}\npython {SCRIPT} {exported.usage}\n```\n\n## What was checked\n\n"
         f"{_checked(exported)}\n"
     )
 

@@ -1,7 +1,6 @@
 """Folders that `plankwise export` wrote: what they say of themselves in export.json."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ class Exported:
     mask_token_id: int | None
     prompt: str = ""  # that predict.py puts before each text
     lower: bool = False  # whether it writes texts in small letters
+    usage: str = '"a text" "another one"'  # what it is given
     # Of a model with early exits, which is a chain of graphs: their number, patience and tolerance, and the tensors that later
     # graphs are given beside the state, with whether each has a row for each text.
     exits: dict[str, Any] | None = None
@@ -52,11 +52,6 @@ class Exported:
     def size_mb(self, folder: Path) -> float:
         """What the model's files take on disk, in millions of bytes."""
         return sum((folder / name).stat().st_size for name in self.files) / 1e6
-
-
-def usage_of(outputs: Sequence[str]) -> str:
-    """What predict.py is given where a model has these outputs."""
-    return '"a question" "its text"' if "start_logits" in outputs else '"a text" "another one"'
 
 
 def read_exported(path: str) -> Exported | None:

@@ -15,7 +15,7 @@ from plankwise.context import Context
 from plankwise.data.batch import sorted_batches, without_labels
 from plankwise.errors import ConfigError, RunError
 from plankwise.export import STATIC, export_model
-from plankwise.models.exported import FILE, read_exported, usage_of
+from plankwise.models.exported import FILE, read_exported
 from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
 from plankwise.models.sentences import load_as_saved
@@ -79,7 +79,7 @@ def export(config: RunConfig, request: ExportRequest, out: Path, console: Consol
         "safe_range": written.safe_range,
         "size_mb": written.size_mb(out),
         "check": written.check,
-        "usage": usage_of(written.outputs),
+        "usage": written.usage,
     }
 
 

@@ -27,7 +27,6 @@ from plankwise.errors import ConfigError
 from plankwise.evaluation.error_view import ErrorView
 from plankwise.evaluation.errors import MODELS
 from plankwise.evaluation.guards import MAJORITY, TRAIN_BETTER, TRAIN_HERE, enforce
-from plankwise.evaluation.held_back import HALVES, first_half
 from plankwise.evaluation.predict import predict
 from plankwise.evaluation.ranking import MRR, NDCG, TOLERANCE, beyond_random, score_at_random, score_rankings
 from plankwise.models.labels import NEW_HEAD
@@ -35,7 +34,7 @@ from plankwise.models.loading import Loaded, Loader
 from plankwise.models.rankers import load_ranker
 from plankwise.record import Shown
 from plankwise.runtimes import Predictor
-from plankwise.task_kinds import Answers, Task
+from plankwise.task_kinds import Answers, Draw, Task, weighted_means
 from plankwise.task_kinds._encoding import encode_table
 from plankwise.task_kinds._ranking_errors import compare_rankings
 from plankwise.task_kinds._ranking_examples import DEV, read_examples
@@ -133,14 +132,8 @@ class Ranking(Task):
         ndcg, mrr = map(float, score_rankings(outputs[DEV], self.candidates).mean(0))
         return {NDCG: ndcg, MRR: mrr, "score": ndcg}
 
-    def score_in_training(self, predictor: Predictor) -> dict[str, float]:
-        outputs = self.outputs(predictor)
-        scores = score_rankings(outputs[DEV], self.candidates)[:, 0]
-        half = first_half(len(scores))
-        halves = {
-            key: float(scores[rows].mean()) for key, rows in zip(HALVES, (half, ~half), strict=True) if rows.any()
-        }
-        return {**self.score_outputs(outputs), **(halves if len(halves) == len(HALVES) else {})}
+    def score_samples(self, outputs: Answers, draw: Draw) -> np.ndarray:
+        return weighted_means(score_rankings(outputs[DEV], self.candidates)[:, 0], draw)
 
     def beyond_constant(self, outputs: Answers) -> dict:
         return beyond_random(score_rankings(outputs[DEV], self.candidates)[:, 0], self.candidates)
