@@ -13,7 +13,7 @@ import tomli_w
 from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from plankwise.analysis_options import AnalysisOptions
-from plankwise.efforts import HOURS, SHAPE, Effort, lay_under, read_duration
+from plankwise.efforts import HOURS, Effort, lay_under, read_duration, unless_shaped
 from plankwise.errors import ConfigError
 from plankwise.kinds import list_kinds, load_kind, no_such
 from plankwise.options import Options, validate
@@ -194,13 +194,6 @@ class EvaluationOptions(Options):
         return value
 
 
-def _unless_shaped(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """A method's defaults for the plan; where a recipe says itself which blocks are replaced, or by what, none of them does."""
-    if any(given.get(key) is not None for key in SHAPE - {"options"}):
-        return {key: value for key, value in values.items() if key not in SHAPE}
-    return values
-
-
 class RunConfig(Options):
     run: RunOptions = RunOptions()
     predecessor: PredecessorOptions = PredecessorOptions()
@@ -226,7 +219,7 @@ class RunConfig(Options):
         for section, values in module.defaults(given_method).items():
             given = data.get(section, {})
             if isinstance(given, dict):
-                filled[section] = {**(_unless_shaped(values, given) if section == "plan" else values), **given}
+                filled[section] = {**(unless_shaped(values, given) if section == "plan" else values), **given}
         return filled
 
     @field_validator("task", mode="before")

@@ -96,3 +96,10 @@ def lay_under(data: dict) -> dict:
         steps = {"max_steps"} if section == "training" and "epochs" in own else set()
         filled[section] = {**{key: value for key, value in values.items() if key not in steps}, **own}
     return filled
+
+
+def unless_shaped(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """A method's defaults for the plan; where a recipe says itself which blocks are replaced, or by what, none of them does."""
+    if any(given.get(key) is not None for key in SHAPE - {"options"}):
+        return {key: value for key, value in values.items() if key not in SHAPE}
+    return values

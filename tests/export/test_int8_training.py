@@ -8,6 +8,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from plankwise.export import export_model
+from plankwise.export._cpu import has_vnni
 from plankwise.runtimes import open_predictor
 from plankwise.training.fake_int8 import SAFE_RANGE, WHOLE_RANGE, fake_int8, round_channels
 
@@ -33,6 +34,8 @@ def logits_of(model, batch):
 @RANGES
 @pytest.mark.parametrize("name", ["labels", "text", "gpt2"])
 def test_a_model_in_training_answers_as_its_export_does(name, safe_range, models, gpt2, batches, tmp_path):
+    if not safe_range and not has_vnni():
+        pytest.skip("sums of 8-bit weights overflow on a CPU without VNNI, where exports have weights of 7 bits")
     model = gpt2 if name == "gpt2" else getattr(models, name)
     options = {"precision": "int8", "safe_range": safe_range}
     predictor = open_predictor("onnx", str(export_model(model, models.tokenizer, tmp_path / "out", **options)), None)

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -174,7 +175,9 @@ def test_a_fresh_process_loads_it_with_plain_transformers(kind, tmp_path):
         [sys.executable, "-c", FRESH, str(tmp_path), DOMAIN[0]], capture_output=True, text=True, check=True
     )
     logits, names = done.stdout.splitlines()
-    assert logits == str(outputs(model, tokenizer, [DOMAIN[0]]).logits.double().tolist())
+    # Not to the bit: on some CPUs products depend on where a process has its memory.
+    expected = outputs(model, tokenizer, [DOMAIN[0]]).logits.double()
+    assert torch.allclose(torch.tensor(json.loads(logits), dtype=torch.float64), expected, rtol=1e-5)
     assert names == f"{type(model).__module__} {type(tokenizer).__name__}"
 
 

@@ -168,5 +168,6 @@ def test_a_predecessor_that_finds_nothing_is_refused(recipe, quiet):
     def finds_nothing(batch):
         return {"logits": torch.zeros(*batch["input_ids"].shape, len(task.tags))}
 
+    finds_nothing.tokenizer = None
     with pytest.raises(RunError, match="no better than one tag for every word"):
         task.check_predecessor(finds_nothing, "model")

@@ -10,7 +10,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from plankwise.run.workers import Workers
 
-WORKERS = "share the work with others of the same command, by a database's URL, or `here` for one in the folder"
+WORKERS = "share the cells with others of this command: a database, or `here`"
 
 
 def open_workers(url: str | None, command: str, folder: Path, console: Console) -> Workers | None:

@@ -4,13 +4,10 @@ Example: plankwise compare recipes/reviews.toml --methods finetune,kd,replacing 
 
 Rows of your own: --variant "replacing+kd: method.name=replacing method.alpha=0.5"; several recipes are several tasks.
 
-Models made elsewhere: --row "mine: runs/other", a run or any checkpoint.
+Models made elsewhere: --row "mine: runs/other", a run or any checkpoint. With --domain RUN, a run on a text task, the thesis's four
+settings are compared instead: the model as it is and the one tuned on the domain's text, whole and compressed.
 
-With --domain RUN, a finished run on a text task, the four settings of the thesis are compared instead: the model as it is and the
-one tuned on the domain's text, whole and compressed.
-
-A comparison that was stopped goes on when the same command is given again. With --workers the same command started several times
-shares the cells.
+A comparison that was stopped goes on when the same command is given again.
 """
 
 from pathlib import Path
@@ -55,11 +52,9 @@ def command(
     ] = None,
     workers: Annotated[
         str | None,
-        typer.Option(metavar="URL", help=WORKERS, show_default="this process alone"),
+        typer.Option(metavar="URL", help=WORKERS, show_default="alone"),
     ] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="where all is written", show_default="runs/compare-RECIPES")
-    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="where to write", show_default="runs/compare-RECIPES")] = None,
 ) -> None:
     import json
 

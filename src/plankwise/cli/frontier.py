@@ -41,7 +41,7 @@ def command(
     predictions: Annotated[int, typer.Option(help="timed a point and batch size")] = 30,
     workers: Annotated[
         str | None,
-        typer.Option(metavar="URL", help=WORKERS, show_default="this process alone"),
+        typer.Option(metavar="URL", help=WORKERS, show_default="alone"),
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="where all is written", show_default="runs/frontier-RECIPE")

@@ -2,8 +2,7 @@
 
 Example: plankwise study schedule recipes/reviews.toml training.epochs=2 --seeds 3 --values constant,linear
 
-A study that was stopped goes on when the same command is given again. With --workers the same command started several times shares
-the cells.
+A study that was stopped goes on when the same command is given again.
 """
 
 from pathlib import Path
@@ -34,11 +33,11 @@ def command(
     seeds: Annotated[int, typer.Option(help="how many; they are 0, 1, 2 and so on")] = 3,
     values: Annotated[
         str | None,
-        typer.Option(help="what to try, with commas between: rates, schedules, depths, …", show_default=False),
+        typer.Option(help="rates, schedules, depths, … to try, with commas between", show_default=False),
     ] = None,
     workers: Annotated[
         str | None,
-        typer.Option(metavar="URL", help=WORKERS, show_default="this process alone"),
+        typer.Option(metavar="URL", help=WORKERS, show_default="alone"),
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="where all is written", show_default="runs/study-NAME-RECIPE")
