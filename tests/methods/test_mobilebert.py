@@ -255,7 +255,7 @@ def test_slots_inside_blocks_are_refused(make_job):
 
 
 def test_fewer_steps_than_stages_are_refused(make_job):
-    with pytest.raises(ConfigError, match=r"has 5 stages \(transfer-1, .*, prediction\), but 4 step is left"):
+    with pytest.raises(ConfigError, match=r"has 5 stages \(transfer-1, .*, prediction\), but 4 steps are left"):
         mobilebert.compress(make_job(plan=bottlenecks(), training={"max_steps": 4}), mobilebert.Options())
 
 

@@ -160,7 +160,7 @@ class Start:
         left = whole[0].num_steps - (self.fit.stage.max_steps if self.fit else 0)
         if left < len(whole):
             raise ConfigError(
-                f"the method has {len(whole)} stages ({', '.join(shares)}), but {left} step is left for them; "
+                f"the method has {len(whole)} stages ({', '.join(shares)}), but {left} {'step is' if left == 1 else 'steps are'} left for them; "
                 "give more (training.epochs or training.max_steps)"
             )
         return [
