@@ -160,8 +160,8 @@ class Start:
         left = whole[0].num_steps - (self.fit.stage.max_steps if self.fit else 0)
         if left < len(whole):
             raise ConfigError(
-                f"the method has {len(whole)} stages ({', '.join(shares)}), but {left} {'step is' if left == 1 else 'steps are'} left for them; "
-                "give more (training.epochs or training.max_steps)"
+                f"the method has {len(whole)} stages ({', '.join(shares)}), but {left} "
+                f"{'step is' if left == 1 else 'steps are'} left for them; give more (training.epochs or training.max_steps)"
             )
         return [
             stage.with_steps(steps) for stage, steps in zip(whole, divide(left, list(shares.values())), strict=True)
