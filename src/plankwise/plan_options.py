@@ -8,6 +8,8 @@ from plankwise.errors import ConfigError
 from plankwise.options import Options, as_list
 from plankwise.start_options import FittingOptions, SolvingOptions
 
+TAPERED, TAPERED_PART = "tapered", "thin"
+
 
 class SlotOptions(Options):
     path: str = Field(description="a module's path, or a chain's path when span is given; * stands for any index")
@@ -20,10 +22,11 @@ class SlotOptions(Options):
 
 class PlanOptions(Options):
     successors: int | None = Field(None, ge=1, description="spans per chain; half the blocks if nothing is said")
-    cut: Literal["even", "late", "each"] = Field(
+    cut: Literal["even", "late", "each", "tapered"] = Field(
         "even",
         description="how blocks are cut into spans that are not listed: even; late: the first block alone, the longest last; "
-        "each: a successor for each block, which its part makes smaller",
+        "each: a successor for each block, which its part makes smaller; tapered: the first block alone, each above it thin, the "
+        "higher the thinner",
     )
     spans: list[list[int]] | None = Field(
         None, description="listed spans, uneven if you like; a block in no span is left alone"
@@ -54,6 +57,11 @@ class PlanOptions(Options):
     )
     vocabulary_min_count: int = Field(1, ge=1, description="occurrences in those texts from which on a token is kept")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _tapered_blocks_are_thin(cls, data: Any) -> Any:
+        return {"part": TAPERED_PART, **data} if isinstance(data, dict) and data.get("cut") == TAPERED else data
+
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> Self:
         given = [name for name in ("successors", "spans", "slots") if getattr(self, name) is not None]
@@ -61,9 +69,13 @@ class PlanOptions(Options):
             raise ConfigError(
                 f"{' and '.join(given)} are both given; they say the same thing in different ways: keep one"
             )
-        if self.cut == "each" and given:
+        if self.cut in ("each", TAPERED) and given:
             raise ConfigError(
-                f"cut is 'each', which gives each block a successor, but {given[0]} is given too; leave one of them out"
+                f"cut is {self.cut!r}, which gives each block a successor, but {given[0]} is given too; leave one of them out"
+            )
+        if self.cut == TAPERED and self.part != TAPERED_PART:
+            raise ConfigError(
+                f"cut is {TAPERED!r}, which is of thin blocks, but part is {self.part!r}; leave part out, or choose cut = 'each'"
             )
         if self.fitting.start in ("fitted", "auto"):
             raise ConfigError(

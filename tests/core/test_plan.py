@@ -6,7 +6,17 @@ from hypothesis import strategies as st
 from torch import nn
 
 from plankwise.core.chain import Chain, find_chains
-from plankwise.core.plan import Plan, Slot, checked_plan, each_plan, even_plan, late_plan, listed_plan, match_paths
+from plankwise.core.plan import (
+    Plan,
+    Slot,
+    checked_plan,
+    each_plan,
+    even_plan,
+    graded_plan,
+    late_plan,
+    listed_plan,
+    match_paths,
+)
 from plankwise.errors import PlanError
 
 TWELVE = [Chain("encoder.layer", 12, "Block")]
@@ -54,6 +64,16 @@ def test_each_block_gets_a_slot_of_its_own():
     plan = each_plan(TWELVE, "thin", {"ffn": 0.5})
     assert [slot.span for slot in plan.slots] == [(block,) for block in range(12)]
     assert {(slot.part, slot.options["ffn"]) for slot in plan.slots} == {("thin", 0.5)}
+
+
+def test_grades_are_laid_evenly_over_the_blocks():
+    grades = [None, {"ffn": 0.5}, {"ffn": 0.25}]
+    plan = graded_plan(TWELVE, "thin", grades)
+    assert [(slot.span, slot.options["ffn"]) for slot in plan.slots] == [
+        ((block,), 0.5 if block < 8 else 0.25) for block in range(4, 12)
+    ]
+    with pytest.raises(PlanError, match=r"leaves the lowest block alone, and encoder\.layer has no other"):
+        graded_plan([Chain("encoder.layer", 1, "Block")], "thin", grades)
 
 
 def test_spans_may_be_uneven_and_leave_blocks_alone():

@@ -7,11 +7,11 @@ import torch
 import transformers
 
 import plankwise
-from plankwise.config import validate_part
+from plankwise.config import validate_config, validate_part
 from plankwise.core.chain import find_chains
 from plankwise.core.plan import Plan, Slot, even_plan, listed_plan
 from plankwise.errors import ConfigError, PlanError
-from plankwise.models.plans import assemble, build_successors, take_out
+from plankwise.models.plans import assemble, build_successors, make_plan, take_out
 from plankwise.models.saving import save
 from plankwise.parts._units import find_units, keep_units
 
@@ -66,7 +66,7 @@ def no_gradients():
 def make(name="bert", **more):
     torch.manual_seed(0)
     class_name, options = MODELS[name]
-    return getattr(transformers, class_name)(transformers.AutoConfig.for_model(name, **options, **more)).eval()
+    return getattr(transformers, class_name)(transformers.AutoConfig.for_model(name, **{**options, **more})).eval()
 
 
 def make_inputs(model):
@@ -248,3 +248,38 @@ def test_a_module_inside_a_block_is_not_thinned():
     plan = Plan((Slot("bert.encoder.layer.0.attention", part="thin"),))
     with pytest.raises(PlanError, match=r"which replaces blocks, but slot .* holds a BertAttention"):
         build_successors(model, plan, init="lower", seed=0)
+
+
+def tapered(model, **options) -> Plan:
+    return make_plan(model, validate_config({"plan": {"cut": "tapered", "options": options}}).plan)
+
+
+def test_tapered_blocks_get_thinner_from_below_and_are_half_of_the_work():
+    whole = 2 * 16 * 64, 4 * 16 * 16  # weights of a block's feed-forward network, and of its attention
+    for num_layers in (6, 12):
+        model = make(num_hidden_layers=num_layers, intermediate_size=64)
+        blocks = successor_of(model, tapered(model)).bert.encoder.layer
+        channels = [block.intermediate.dense.out_features for block in blocks]
+        heads = [block.attention.self.query.out_features // 4 for block in blocks]
+        each = num_layers // 6
+        assert channels == [n for n in (64, 32, 16, 8, 8, 8) for _ in range(each)]
+        assert heads == [n for n in (4, 4, 4, 2, 2, 2) for _ in range(each)]
+        assert [slot.span[0] for slot in tapered(model).slots] == list(range(each, num_layers))
+        shares = [whole[0] * c / 64 + whole[1] * h / 4 for c, h in zip(channels, heads, strict=True)]
+        assert 0.48 < sum(shares) / (num_layers * sum(whole)) < 0.5
+
+
+def test_an_option_of_a_tapered_plan_holds_for_every_block():
+    assert {slot.options["heads"] for slot in tapered(make(), heads=1.0).slots} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"successors": 3}, r"cut is 'tapered', which gives each block a successor, but successors is given too"),
+        ({"part": "layers"}, r"cut is 'tapered', which is of thin blocks, but part is 'layers'; leave part out"),
+    ],
+)
+def test_a_tapered_plan_is_of_thin_blocks_alone(plan, message):
+    with pytest.raises(ConfigError, match=message):
+        validate_config({"plan": {"cut": "tapered", **plan}})

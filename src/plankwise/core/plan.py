@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from plankwise.errors import PlanError, shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import nn
 
     from plankwise.core.chain import Chain
@@ -137,6 +139,24 @@ def late_plan(
 def each_plan(chains: list[Chain], part: str = "layers", options: dict[str, Any] | None = None) -> Plan:
     """A successor for each block."""
     return checked_plan([slot for chain in chains for slot in _slots(chain, [1] * chain.length, part, options)], chains)
+
+
+def graded_plan(chains: list[Chain], part: str, grades: Sequence[dict[str, Any] | None]) -> Plan:
+    """A successor for each block, whose options change with its height: grades are laid evenly over each chain, and None leaves a
+    block alone.
+
+    Raises:
+        PlanError: a chain has no block that is not left alone.
+    """
+    slots: list[Slot] = []
+    for chain in chains:
+        given = [grades[block * len(grades) // chain.length] for block in range(chain.length)]
+        if not any(one is not None for one in given):
+            raise PlanError(
+                f"plan.cut leaves the lowest block alone, and {chain.path} has no other; choose plan.cut = 'each'"
+            )
+        slots += [Slot(chain.path, (block,), part, one) for block, one in enumerate(given) if one is not None]
+    return checked_plan(slots, chains)
 
 
 def late_sizes(length: int, count: int) -> list[int]:

@@ -11,13 +11,25 @@ from transformers import PreTrainedModel
 from plankwise import parts
 from plankwise.core.chain import Chain, find_chains
 from plankwise.core.hybrid import Hybrid, install
-from plankwise.core.plan import Plan, Slot, checked_plan, each_plan, even_plan, late_plan, listed_plan, match_paths
+from plankwise.core.plan import (
+    Plan,
+    Slot,
+    checked_plan,
+    each_plan,
+    even_plan,
+    graded_plan,
+    late_plan,
+    listed_plan,
+    match_paths,
+)
 from plankwise.core.schedule import Constant
 from plankwise.errors import ConfigError, PlanError, PlankwiseError
 from plankwise.families import chains_of, disable_layerdrop
 from plankwise.models.collapsing import rebuild, rebuild_inside
 from plankwise.models.hybrids import unlabel_inside
 from plankwise.models.loading import Loader
+from plankwise.parts import thin
+from plankwise.plan_options import TAPERED
 
 
 def make_plan(model: nn.Module, options: Any) -> Plan:
@@ -33,6 +45,8 @@ def make_plan(model: nn.Module, options: Any) -> Plan:
             return listed_plan(found, options.spans, options.part, options.options)
         if options.cut == "each":
             return each_plan(found, options.part, options.options)
+        if options.cut == TAPERED:
+            return graded_plan(found, options.part, [grade and {**grade, **options.options} for grade in thin.TAPER])
         cut = late_plan if options.cut == "late" else even_plan
         return cut(found, options.successors, options.part, options.options)
     slots: list[Slot] = []

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 REPLACES = "blocks"
 # About two thirds, a third and a sixth of a block's multiply-adds.
 CANDIDATES = [{"ffn": 0.5}, {"ffn": 0.25, "heads": 0.5}, {"ffn": 0.125, "heads": 0.25}]
+# From the lowest block, which stays as it is, to the highest: half of the multiply-adds of six blocks, or of twelve.
+TAPER: list[dict[str, float] | None] = [
+    None,
+    {"ffn": 0.5, "heads": 1.0},
+    {"ffn": 0.25, "heads": 1.0},
+    *[{"ffn": 0.125, "heads": 0.5}] * 3,
+]
 WIDTH_KEYS = ("intermediate_size", "hidden_dim", "n_inner", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim", "ffn_dim")
 
 
