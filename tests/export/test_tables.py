@@ -1,5 +1,7 @@
 """Embeddings in int8: what they take on disk, how near they are, and that tied weights stay one table."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -8,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from plankwise.export import export_model
+from plankwise.export import choose, export_traced
 from plankwise.export._tables import quantise_rows
+from plankwise.export._traced import trace
 
 
 @given(arrays(np.float32, (5, 8), elements=st.floats(-100, 100, width=32)))
@@ -35,21 +38,29 @@ def wide_classifier():
 
 @pytest.mark.parametrize("format", ["onnx", "openvino"])
 def test_int8_takes_a_quarter_of_fp32_on_disk_though_nearly_all_of_it_is_embeddings(format, models, tmp_path):
-    model = wide_classifier()
+    traced = trace(wide_classifier(), models.tokenizer)
     size = {}
     for precision in ("fp32", "int8"):
-        folder = export_model(model, models.tokenizer, tmp_path / precision, format=format, precision=precision)
+        folder = export_traced(traced, tmp_path / precision, format, choose(format, precision, None))
         size[precision] = sum(file.stat().st_size for file in folder.glob("model.*"))
     assert size["int8"] < 0.32 * size["fp32"]
 
 
+@pytest.fixture(scope="module")
+def traced(models):
+    return trace(models.text, models.tokenizer)
+
+
+def tables_of(folder):
+    return [tuple(one.dims) for one in onnx.load(folder / "model.onnx").graph.initializer]
+
+
 @pytest.mark.parametrize("quantise", ["dynamic", "static"])
-def test_a_tied_table_stays_one_table(quantise, models, batches, tmp_path):
-    options = {"precision": "int8", "quantise": quantise, "calibration": batches}
-    folder = export_model(models.text, models.tokenizer, tmp_path / "out", **options)
-    shapes = [tuple(one.dims) for one in onnx.load(folder / "model.onnx").graph.initializer]
+def test_a_tied_table_stays_one_table(quantise, traced, batches, tmp_path):
+    how = replace(choose("onnx", "int8", quantise), calibration=batches)
+    shapes = tables_of(export_traced(traced, tmp_path / "out", "onnx", how))
     assert shapes.count((1000, 32)) == 1
     assert (32, 1000) not in shapes
-    whole = export_model(models.text, models.tokenizer, tmp_path / "whole")
-    shapes = [tuple(one.dims) for one in onnx.load(whole / "model.onnx").graph.initializer]
+    # What was quantised is a copy: the same graph still gives the whole precision.
+    shapes = tables_of(export_traced(traced, tmp_path / "whole", "onnx", choose("onnx", "fp32", None)))
     assert shapes.count((1000, 32)) + shapes.count((32, 1000)) == 1

@@ -273,6 +273,14 @@ def test_an_option_of_a_tapered_plan_holds_for_every_block():
     assert {slot.options["heads"] for slot in tapered(make(), heads=1.0).slots} == {1.0}
 
 
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - NO_FFN.keys()))
+def test_families_whose_heads_cannot_be_taken_out_keep_them_in_a_tapered_plan(name):
+    model = make(name)
+    plan = tapered(model)
+    assert {slot.options["heads"] for slot in plan.slots} == ({1.0} if name in NO_HEADS else {0.5})
+    build_successors(model, plan, init="lower", seed=0)
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [

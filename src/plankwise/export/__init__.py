@@ -26,6 +26,7 @@ from plankwise.errors import ConfigError, MissingExtraError
 from plankwise.kinds import load_kind
 
 if TYPE_CHECKING:
+    from plankwise.export._traced import Traced
     from plankwise.runtimes import Batch
 
     Check = Callable[[Path], dict[str, Any]]
@@ -72,19 +73,33 @@ def export_model(
         MissingExtraError: A package is missing.
         RunError: The model cannot be traced, or the folder not written.
     """
-    from plankwise.export._folder import describe, write_texts
     from plankwise.export._traced import trace
-    from plankwise.files import whole_folder
 
-    kind: Any = load_kind("export", format, key="format")
     how = choose(format, precision, quantise, safe_range=safe_range)
     if how.quantise == STATIC and not calibration:
         raise ConfigError(
             "quantise is 'static', which needs calibration: some batches of the task's texts; or use dynamic"
         )
+    kind: Any = load_kind("export", format, key="format")
     kind.check_installed()
-    traced = trace(model, tokenizer)
     how = replace(how, calibration=calibration)
+    return export_traced(trace(model, tokenizer), folder, format, how, max_length=max_length, check=check)
+
+
+def export_traced(
+    traced: Traced,
+    folder: str | Path,
+    format: str,
+    how: How,
+    *,
+    max_length: int | None = None,
+    check: Check | None = None,
+) -> Path:
+    """As `export_model`, of a model that was prepared for writing, perhaps in several precisions one after the other."""
+    from plankwise.export._folder import describe, write_texts
+    from plankwise.files import whole_folder
+
+    kind: Any = load_kind("export", format, key="format")
     with whole_folder(Path(folder)) as part:
         files = kind.write(traced, part, how)
         exported = describe(traced, format, kind, how, files, max_length)

@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,9 @@ class Piece:
     example: dict[str, torch.Tensor]
     outputs: tuple[str, ...]
     free: dict[str, tuple[int, ...]]  # the axes of each input that may have any size
+    graphs: dict[str, Any] = field(
+        default_factory=dict
+    )  # by format, what it made of the program, for the next precision
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -81,6 +81,15 @@ def _write(piece: Piece, folder: Path, how: How) -> tuple[str, ...]:
 
 
 def _convert(piece: Piece) -> ModelProto:
+    """The graph, for the caller to change: converting takes seconds, and is done once for all precisions."""
+    import copy
+
+    if RUNTIME not in piece.graphs:
+        piece.graphs[RUNTIME] = _export(piece)
+    return copy.deepcopy(piece.graphs[RUNTIME])
+
+
+def _export(piece: Piece) -> ModelProto:
     """The graph, without what the exporter notes beside it: paths of this machine, and shapes that quantisers do not agree with."""
     import torch
 

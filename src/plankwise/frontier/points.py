@@ -9,21 +9,25 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plankwise.evaluation.held_back import HALVES
-from plankwise.export import export_model
+from plankwise.export import choose, export_traced
 from plankwise.files import read_as, write_text
 from plankwise.frontier.models import INSTEAD, Made
 from plankwise.frontier.text_models import TextPredictor, join_texts
+from plankwise.kinds import load_kind
 from plankwise.models.saving import save
 from plankwise.models.vocabulary import trim
 from plankwise.run.inputs import Run
 from plankwise.run.vocabulary import TASK, gather_texts
 from plankwise.runtimes import Predictor, open_predictor
 from plankwise.task_kinds import Answers
+
+if TYPE_CHECKING:
+    from plankwise.export._traced import Traced
 
 TORCH, INT8, FP32 = "torch", "int8", "fp32"
 TRIMMED = "trimmed"
@@ -78,6 +82,9 @@ class Points:
 
     def __init__(self, run: Run, folder: Path) -> None:
         self.run, self.folder = run, folder
+        self._traced: tuple[Path, Traced] | None = (
+            None  # the last model that was exported: its precisions follow one another
+        )
 
     def find(self, point: Point, made: Made) -> Found:
         """The point, made and measured if it is not there yet."""
@@ -127,15 +134,22 @@ class Points:
             return source
         place = self.folder / point.name
         if not place.exists():
-            export_model(
-                self.run.load(str(source)),
-                self._tokenizer(source),
-                place,
-                format=point.runtime,
-                precision=point.precision,
-                max_length=self.run.config.training.max_length,
+            kind: Any = load_kind("export", point.runtime, key="format")
+            kind.check_installed()
+            how = choose(point.runtime, point.precision, None)
+            export_traced(
+                self._trace(source), place, point.runtime, how, max_length=self.run.config.training.max_length
             )
         return place
+
+    def _trace(self, path: Path) -> Traced:
+        """A model as formats are written from it."""
+        from plankwise.export._traced import trace
+
+        if self._traced is None or self._traced[0] != path:
+            self._traced = None  # one model at a time
+            self._traced = path, trace(self.run.load(str(path)), self._tokenizer(path))
+        return self._traced[1]
 
     def _tokenizer(self, path: Path) -> Any:
         own = self.run.own_tokenizer(str(path))

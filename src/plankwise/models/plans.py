@@ -46,7 +46,7 @@ def make_plan(model: nn.Module, options: Any) -> Plan:
         if options.cut == "each":
             return each_plan(found, options.part, options.options)
         if options.cut == TAPERED:
-            return graded_plan(found, options.part, [grade and {**grade, **options.options} for grade in thin.TAPER])
+            return graded_plan(found, options.part, _grades(model, found, options.options))
         cut = late_plan if options.cut == "late" else even_plan
         return cut(found, options.successors, options.part, options.options)
     slots: list[Slot] = []
@@ -54,6 +54,18 @@ def make_plan(model: nn.Module, options: Any) -> Plan:
         part, own = options.part_of(wanted)
         slots += [Slot(path, tuple(wanted.span or ()), part, own) for path in match_paths(model, wanted.path)]
     return arrange(model, slots)
+
+
+def _grades(model: nn.Module, chains: list[Chain], given: dict[str, Any]) -> list[dict[str, Any] | None]:
+    """What thin blocks keep, from below; all of their heads where one of them cannot lose any."""
+    kept: dict[str, Any] = {}
+    try:
+        for chain in chains:
+            for block in model.get_submodule(chain.path).children():
+                parts.removable_heads(block, getattr(model, "config", None))
+    except PlanError:
+        kept = {"heads": 1.0}
+    return [grade and {**grade, **kept, **given} for grade in thin.TAPER]
 
 
 def arrange(model: nn.Module, slots: list[Slot]) -> Plan:
