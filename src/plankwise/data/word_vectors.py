@@ -42,8 +42,10 @@ class WordVectors:
 
 def _largest(values: np.ndarray, most: int) -> np.ndarray:
     """The places of the largest values, the largest first; of equal ones the first."""
-    some = np.argpartition(-values, most - 1)[:most] if most < len(values) else np.arange(len(values))
-    return some[np.lexsort((some, -values[some]))]
+    some = np.arange(len(values))
+    if most < len(values):
+        some = np.flatnonzero(values >= np.partition(values, -most)[-most])
+    return some[np.argsort(-values[some], kind="stable")][:most]
 
 
 def different(word: str, others: Any, most: int) -> list[str]:

@@ -147,7 +147,7 @@ class Task(ABC):
             ConfigError: such a task does not give them.
         """
         raise ConfigError(
-            f"method.augmentation.copies is above 0, but the task is on {self.kind}, and only texts, or pairs, with one label can be "
+            f"method.augmentation.copies is above 0, but the task is on {self.kind}, and only texts (or pairs) with a label can be "
             "copied with other words; set it to 0"
         )
 

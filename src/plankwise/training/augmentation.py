@@ -51,6 +51,7 @@ class Augmented:
 @dataclass(frozen=True)
 class Found:
     candidates: Candidates
+    whole: bool  # whether they are those of all words
     memory: dict[str, int]  # bytes, by what they are for
 
 
@@ -75,7 +76,7 @@ def augment(stage: Stage, material: Material, options: AugmentationOptions, max_
         started = time.monotonic()
         stage.folder.mkdir(parents=True, exist_ok=True)
         found = _compute(stage, material, options, texts, max_length)
-        if found is None:
+        if found is None or not found.whole:
             return
         candidates, seconds = found.candidates, time.monotonic() - started
         with whole_file(stage.folder / CANDIDATES) as part:
@@ -129,7 +130,8 @@ def _compute(
         if options.vectors is not None:
             return read_vectors(options.vectors)
         known = dict.fromkeys(text[start:end] for text in texts for start, end in replaceable(text))
-        return mean_of_tokens(list(known), tokenizer, model.embeddings())
+        plain_first = sorted(known, key=lambda word: word[0].isupper())  # of two that are alike, the first is taken
+        return mean_of_tokens(plain_first, tokenizer, model.embeddings())
 
     def work(amount: int) -> Found:
         whole = amount >= total
@@ -142,7 +144,7 @@ def _compute(
                 model, vectors, texts, words, some, options.candidates, lambda read: bar.advance(task, read)
             )
         weights = sum(one.nbytes for one in language_model.parameters())
-        return Found(found, {"weights": weights, "candidates": found.choices.nbytes})
+        return Found(found, whole, {"weights": weights, "candidates": found.choices.nbytes})
 
     return stage.compute(work, total)
 
