@@ -20,7 +20,7 @@ class WordVectors:
     def __init__(self, words: Sequence[str], vectors: np.ndarray) -> None:
         lengths = np.linalg.norm(vectors, axis=1)
         some = np.flatnonzero(lengths)
-        self.words = [words[place] for place in some]
+        self.words = [words[place] for place in some.tolist()]
         self.vectors = (vectors[some] / lengths[some, None]).astype(np.float32)
         self.places = {word: place for place, word in enumerate(self.words)}
 
