@@ -20,7 +20,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("errors",),
     ("files", "kinds"),
     ("options",),
-    ("analysis_options", "efforts", "start_options"),
+    ("analysis_options", "augmentation_options", "efforts", "start_options"),
     ("plan_options",),
     ("config", "record", "context"),
     ("report",),

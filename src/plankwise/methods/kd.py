@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from plankwise.augmentation_options import AugmentationOptions
 from plankwise.methods._matching import Teacher, check_spans, pair_blocks, transferring
 from plankwise.methods.finetune import truncate
 from plankwise.options import Options as SectionOptions
@@ -33,6 +34,7 @@ class Options(SectionOptions):
         "batchmean", description="the divergence per example, or, as PKD's code has it, per example and class"
     )
     attention: float = Field(0.0, ge=0, description="weight of attention scores, beside the others")
+    augmentation: AugmentationOptions = Field(AugmentationOptions(), description="changed copies of the training texts")
 
 
 def defaults(section: dict[str, Any]) -> dict[str, dict]:
@@ -53,7 +55,7 @@ def compress(job: Job, options: Options) -> Outcome:
     if options.attention:
         check_spans(job.plan, "kd with attention", "leave method.attention at 0")
         pairs = [pair for chain in pair_blocks(job.predecessor, job.plan, "ends") for pair in chain]
-    start = job.start(gains=True)
+    start = job.start(gains=True, augmentation=options.augmentation)
     stage = start.stage("kd")
     # The loss of an imitation is the distance from the predecessor's answers already.
     targets = stage.targets(job.predecessor, read_logits) if job.imitation is None else None

@@ -6,7 +6,8 @@ h_S go through one linear map, shared by all, if `projection`. Stage `prediction
 
 Unlike the published code: means are over tokens that are not padding; the teacher is in eval mode, so that no dropout is in what it
 teaches; the divergence is per example, not per example and class (`reduction`). Widths always agree here, so that the projection,
-which the paper needs, is off by default. Not here: the general distillation on text before, and augmented data.
+which the paper needs, is off by default. The paper's augmented data are `augmentation`, off by default (see `data/augment.py`).
+Not here: the general distillation on text before.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from plankwise.augmentation_options import AugmentationOptions
 from plankwise.methods._matching import Distance, Teacher, check_spans, distil, learn_inside, pair_blocks
 from plankwise.options import Options as SectionOptions
 
@@ -46,6 +48,7 @@ class Options(SectionOptions):
     reduction: Literal["batchmean", "mean"] = Field(
         "batchmean", description="the divergence per example, or, as the published code has it, per example and class"
     )
+    augmentation: AugmentationOptions = Field(AugmentationOptions(), description="changed copies of the training texts")
 
 
 def defaults(section: dict[str, Any]) -> dict[str, dict]:
@@ -60,7 +63,7 @@ def reads_logits(options: Options) -> bool:
 def compress(job: Job, options: Options) -> Outcome:
     """Truncates the predecessor by the plan; trains all of it on states and attention scores, then on labels and logits."""
     if not (options.embedding or options.attention or options.hidden):
-        return distil(job.start(gains=True), options)
+        return distil(job.start(gains=True, augmentation=options.augmentation), options)
     check_spans(job.plan, options.name)
     pairs = [pair for chain in pair_blocks(job.predecessor, job.plan, options.layers) for pair in chain]
     firsts = [f"{path}.0" for path in job.plan.chains]
@@ -71,7 +74,7 @@ def compress(job: Job, options: Options) -> Outcome:
             modules = {} if projection is None else {"projection": projection}
             return learn_inside(stage, student, teacher, distance, job.held_out, modules)
 
-    return distil(job.start(gains=True), options, learn)
+    return distil(job.start(gains=True, augmentation=options.augmentation), options, learn)
 
 
 @contextmanager

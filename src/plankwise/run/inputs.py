@@ -20,6 +20,7 @@ from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
 from plankwise.models.plans import make_plan, try_plan
 from plankwise.models.saving import save
+from plankwise.run.augmentation import check_augmentation
 from plankwise.run.vocabulary import check_vocabulary
 from plankwise.runtimes import Predictor, open_predictor
 from plankwise.runtimes.torch import TorchPredictor
@@ -150,6 +151,7 @@ def read_inputs(config: RunConfig, context: Context) -> Inputs:
         )
     check_length(config.training.max_length, predecessor.model, run.tokenizer, predecessor.path)
     check_vocabulary(run, predecessor.model)
+    check_augmentation(run)
     return Inputs(run, predecessor, plan)
 
 

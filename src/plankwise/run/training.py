@@ -9,9 +9,11 @@ from plankwise.core.plan import Plan
 from plankwise.families import head_of
 from plankwise.kinds import load_kind
 from plankwise.report.remarks import guard_remarks
+from plankwise.run.augmentation import material_of
 from plankwise.run.inputs import Predecessor, Run
 from plankwise.run.quantising import divide, quantise
 from plankwise.runtimes.torch import TorchPredictor
+from plankwise.training.augmentation import NAME as AUGMENTATION
 from plankwise.training.job import Job, Outcome
 from plankwise.training.stage import StageResult, trained_alone
 
@@ -84,7 +86,9 @@ def train_truncated(run: Run, plan: Plan, predecessor: nn.Module, outcome: Outco
     None of the steps is for int8: what others would be trained for instead is the model in float32.
     """
     if outcome.steps:
-        return train(_with_truncation(run), plan, predecessor)
+        # An epoch of examples with copies has more steps than one without.
+        steps = sum(stage.max_steps for stage in outcome.stages.values()) if AUGMENTATION in outcome.notes else None
+        return train(_with_truncation(run, steps), plan, predecessor)
     job = replace(_make_job(_with_truncation(run), plan, predecessor), imitation=None)
     start = job.start()
     model = load_kind("methods", TRUNCATION, key="method.name").truncate(start)
@@ -105,6 +109,7 @@ def _make_job(run: Run, plan: Plan, predecessor: nn.Module) -> Job:
         stage=lambda name: run.stage(name, config.training),
         score_examples=run.task.score_examples,
         imitation=run.task.imitation,
+        material=material_of(run),
     )
 
 
@@ -113,11 +118,12 @@ def has_truncated(config: RunConfig) -> bool:
     return config.evaluation.truncated and config.method.name != TRUNCATION
 
 
-def _with_truncation(run: Run) -> Run:
-    """The same run for the truncated model, whose method is truncation."""
+def _with_truncation(run: Run, steps: int | None = None) -> Run:
+    """The same run for the truncated model, whose method is truncation; `steps`, if they are not what the config says."""
     config = run.config
     module = load_kind("methods", TRUNCATION, key="method.name")
     changes = {**module.defaults({})["training"], "quantising": QuantisingOptions()}
+    changes |= {} if steps is None else {"max_steps": steps}
     training = config.training.model_copy(update=changes)
     plan = config.plan.model_copy(update={"init": config.plan.start})
     return replace(

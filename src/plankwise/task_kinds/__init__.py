@@ -140,6 +140,17 @@ class Task(ABC):
             "file instead of 'task'"
         )
 
+    def training_table(self) -> pa.Table:
+        """The training examples as they stand, in the order of `train`: `text`, `text_pair` if there are pairs, and `label`.
+
+        Raises:
+            ConfigError: such a task does not give them.
+        """
+        raise ConfigError(
+            f"method.augmentation.copies is above 0, but the task is on {self.kind}, and only texts (or pairs) with a label can be "
+            "copied with other words; set it to 0"
+        )
+
     def plain_texts(self) -> PlainTexts | None:
         """What models of whole texts that are not transformers are fitted on and scored by; None if there can be none."""
         return None

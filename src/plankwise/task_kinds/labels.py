@@ -110,6 +110,9 @@ class Labels(Task):
         columns = [table[name] for name in ("text", "text_pair") if name in table.column_names]
         return pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type)
 
+    def training_table(self) -> pa.Table:
+        return self.prepared.train
+
     def score(self, predictor: Predictor) -> dict[str, float]:
         return self.scorer.score(self.outputs(predictor))
 

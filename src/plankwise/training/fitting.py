@@ -165,13 +165,17 @@ def read_texts(path: str, key: str = "plan.fitting.texts") -> list[str]:
 
 def add_texts(train: Encoded, texts: list[str], tokenizer: Any, max_length: int) -> Encoded:
     """The training texts and more of them, without labels."""
-    more = encode(pa.table({"text": texts}), tokenizer, max_length)
-    texts_alone, added = without_labels(train).dataset, more.dataset
-    for name in set(texts_alone.column_names) - set(added.column_names):  # what a single text leaves out and a pair has
+    return join(without_labels(train), encode(pa.table({"text": texts}), tokenizer, max_length))
+
+
+def join(first: Encoded, more: Encoded) -> Encoded:
+    """All examples of both; columns of tokens that the second lacks are those of single texts."""
+    dataset, added = first.dataset, more.dataset
+    for name in set(dataset.column_names) - set(added.column_names):  # what a single text leaves out and a pair has
         values = [[int(name == "attention_mask")] * length for length in more.lengths]
-        added = added.add_column(name, values, feature=texts_alone.features[name])
-    lengths = np.concatenate([train.lengths, more.lengths])
-    return Encoded(concatenate_datasets([texts_alone, added]), lengths, train.num_cut + more.num_cut, train.zeros)
+        added = added.add_column(name, values, feature=dataset.features[name])
+    lengths = np.concatenate([first.lengths, more.lengths])
+    return Encoded(concatenate_datasets([dataset, added]), lengths, first.num_cut + more.num_cut, first.zeros)
 
 
 def first_texts(encoded: Encoded, most: int = HELD_OUT) -> Encoded:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from torch import nn
 
+from plankwise.augmentation_options import AugmentationOptions
 from plankwise.config import PlanOptions
 from plankwise.core.plan import Plan
 from plankwise.data.batch import without_labels
@@ -15,6 +16,8 @@ from plankwise.data.encode import Encoded, encode
 from plankwise.errors import ConfigError, PlanError
 from plankwise.models.plans import build_successors
 from plankwise.task_kinds import Imitation
+from plankwise.training.augmentation import NAME as AUGMENTATION
+from plankwise.training.augmentation import Augmented, Material, augment
 from plankwise.training.fitting import Fit, add_texts, fit, read_texts
 from plankwise.training.solved import Solved, solve_start
 from plankwise.training.solved_head import NAME as HEAD
@@ -63,17 +66,22 @@ class Job:
     stage: Callable[[str], Stage]
     score_examples: ScoreExamples = _no_score  # the task's score on any of its examples
     imitation: Imitation | None = None  # the task's loss, if it compares with the predecessor's answers
+    material: Material | None = None  # what copies of training texts are made of, if there is any
 
-    def start(self, *, gains: bool = False, solve: bool = False) -> "Start":
+    def start(
+        self, *, gains: bool = False, solve: bool = False, augmentation: AugmentationOptions | None = None
+    ) -> "Start":
         """The successors as the plan says they start; if they are to be solved or fitted, that is done here.
 
         `gains`: the method is better from solved successors, so that init = "auto" means `solved`, where they can be. `solve`: the
-        method is nothing without it.
+        method is nothing without it. `augmentation`: copies that the method's own stages learn from, too; a start is computed from
+        the texts as they are.
 
         Raises:
             PlanError: the successors, or their head, are to be solved, but cannot be.
-            ConfigError: the head is to be solved on labels, but there are none.
+            ConfigError: the head is to be solved on labels, but there are none; or copies are wanted, but cannot be made.
         """
+        augmented = self._augment(augmentation) if augmentation and augmentation.copies else None
         solved = self._solve() if solve or self.options.solves else None
         if solved is None and gains and self.options.init == "auto":
             solved = self._try_to_solve()
@@ -82,7 +90,12 @@ class Job:
         head = self._solve_head(successors) if solved else None
         # Here, as long as the predecessor is what it was; a method that is nothing but solved successors has no loss.
         targets = None if solve or self.imitation is None else self._compute_targets(self.imitation)
-        return Start(self, successors, fitted, solved, head, targets)
+        return Start(self, successors, fitted, solved, head, targets, augmented)
+
+    def _augment(self, options: AugmentationOptions) -> Augmented:
+        if self.material is None:
+            raise ConfigError("this job has no texts that could be copied; set method.augmentation.copies to 0")
+        return augment(self.stage(AUGMENTATION), self.material, options, self.max_length)
 
     def _try_to_solve(self) -> Solved | None:
         """Solved successors; None, and says why, if they cannot be solved."""
@@ -143,6 +156,7 @@ class Start:
     solved: Solved | None = None
     head: SolvedHead | None = None  # of the successors' own, instead of the predecessor's
     targets: Targets | None = None  # the predecessor's answers, if the task's loss compares with them
+    augmented: Augmented | None = None  # the training examples with changed copies of them
 
     def stage(self, name: str) -> Stage:
         """One stage with all that is left of the budget."""
@@ -154,7 +168,7 @@ class Start:
         Raises:
             ConfigError: there are fewer steps than stages.
         """
-        whole = [self._with_loss(self.job.stage(name)) for name in shares]
+        whole = [self._with_loss(self._on_copies(self.job.stage(name))) for name in shares]
         if self.fit is None and len(whole) == 1:
             return whole
         left = whole[0].num_steps - (self.fit.stage.max_steps if self.fit else 0)
@@ -166,6 +180,9 @@ class Start:
         return [
             stage.with_steps(steps) for stage, steps in zip(whole, divide(left, list(shares.values())), strict=True)
         ]
+
+    def _on_copies(self, stage: Stage) -> Stage:
+        return stage if self.augmented is None else stage.on_more(self.augmented.examples)
 
     def _with_loss(self, stage: Stage) -> Stage:
         if self.targets is None or self.job.imitation is None:
@@ -189,6 +206,9 @@ class Start:
         if self.solved is not None:
             stages = {"solving": self.solved.stage, **stages}
             notes["solving"] = self.solved.notes | ({"head": self.head.notes} if self.head else {})
+        if self.augmented is not None:
+            stages = {AUGMENTATION: self.augmented.stage, **stages}
+            notes[AUGMENTATION] = self.augmented.notes
         return Outcome(successor, self.job.plan, stages, skipped_steps, notes)
 
 

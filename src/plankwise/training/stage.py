@@ -87,6 +87,12 @@ class Stage:
         """The same for so many steps, with other options."""
         return replace(self, options=self.options.model_copy(update={"max_steps": steps, **options}))
 
+    def on_more(self, train: Encoded) -> "Stage":
+        """The same on more examples than its own, scored and saved after as many steps as before."""
+        return replace(
+            self, train=train, options=self.options.model_copy(update={"evaluate_every": self._evaluate_every})
+        )
+
     def on_texts(self, score: Score) -> "Stage":
         """The same on its texts alone: no label is read, nothing is hidden, and `score` says how good a model is."""
         return replace(
