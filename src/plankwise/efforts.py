@@ -1,6 +1,7 @@
 """Grades of effort: which keys a run's `effort` sets, and how long `within` is.
 
-`seconds`: solved successors, no training. `minutes`: thin layers, unless the plan says otherwise, solved, then a short training.
+`seconds`: thin layers, the higher the thinner, unless the plan says otherwise; solved, no training. `minutes`: thin layers, solved,
+then a short training.
 `hours`: plan, method and learning rate are searched, several seeds are trained, and the best is taken; what chooses is kept apart
 from dev, which reports.
 """
@@ -15,10 +16,12 @@ SECONDS, MINUTES, HOURS = get_args(Effort)
 
 # Half of the blocks' multiply-adds, and with heads as they are still a plain checkpoint.
 THIN: dict[str, Any] = {"cut": "each", "part": "thin", "options": {"ffn": 0.25}}
+# Half, too, and nearer to the predecessor; plankwise has to be there to load it.
+TAPERED: dict[str, Any] = {"cut": "tapered", "part": "thin"}
 
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     SECONDS: {
-        "plan": {"init": "solved", "cut": "late"},
+        "plan": {"init": "solved", **TAPERED},
         "method": {"name": "solve"},
         "evaluation": {"truncated": False},
     },
@@ -33,10 +36,11 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "evaluation": {"truncated": False, "choose_on": "train"},
     },
 }
-# In minutes, where the recipe itself says which blocks are replaced, or by what.
-AS_PLANNED: dict[str, dict[str, Any]] = {
-    "plan": {"init": "solved", "cut": "late"},
-    "training": {"max_steps": 200, "learning_rate": 1.5e-4},
+# Where the recipe itself says which blocks are replaced, or by what.
+AS_PLANNED: dict[str, dict[str, dict[str, Any]]] = {
+    SECONDS: {"plan": {"init": "solved", "cut": "late"}},
+    MINUTES: {"plan": {"init": "solved", "cut": "late"}, "training": {"max_steps": 200, "learning_rate": 1.5e-4}},
+    HOURS: {},
 }
 SHAPE = {"successors", "cut", "spans", "slots", "part", "options"}  # keys of [plan] that say so
 UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
@@ -87,8 +91,8 @@ def lay_under(data: dict) -> dict:
         filled["run"] = {**run, "effort": effort}
     plan = data.get("plan", {})
     settings = SETTINGS[effort]
-    if effort == MINUTES and (not isinstance(plan, dict) or SHAPE & plan.keys()):
-        settings = settings | AS_PLANNED
+    if not isinstance(plan, dict) or SHAPE & plan.keys():
+        settings = settings | AS_PLANNED[effort]
     for section, values in settings.items():
         own = data.get(section, {})
         if not isinstance(own, dict) or (section == "method" and "name" in own):

@@ -243,6 +243,16 @@ def test_blocks_of_several_widths_are_saved_with_the_plan(tmp_path):
     assert torch.equal(logits(plankwise.load(tmp_path / "thin").eval()), logits(copy.deepcopy(successor)))
 
 
+def test_successors_start_from_a_checkpoint_of_the_same_plan(tmp_path):
+    model = make(num_hidden_layers=6)
+    solved = successor_of(model, tapered(model))
+    solved.bert.encoder.layer[5].intermediate.dense.weight.mul_(2)
+    save(solved, tmp_path / "solved")
+    again = successor_of(model, tapered(model), init=str(tmp_path / "solved"))
+    assert torch.equal(logits(again), logits(solved))
+    assert not torch.equal(logits(again), logits(successor_of(model, tapered(model))))
+
+
 def test_a_module_inside_a_block_is_not_thinned():
     model = make()
     plan = Plan((Slot("bert.encoder.layer.0.attention", part="thin"),))

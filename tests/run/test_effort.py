@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from transformers import AutoConfig
 
+import plankwise
 from plankwise.config import load_config, validate_config
 from plankwise.efforts import read_duration
 from plankwise.errors import ConfigError
@@ -47,6 +48,14 @@ def test_in_seconds_nothing_is_trained(recipe):
     assert record["solving"]["effect"] <= record["solving"]["effect_before"]
 
 
+def test_in_seconds_all_layers_stay_the_higher_the_thinner(unplanned, tmp_path):
+    record = run(unplanned, f"run.folder={tmp_path / 'seconds'}", "run.effort=seconds")
+    assert [slot["span"] for slot in record["plan"]] == [(1,), (2,), (3,)]  # of four: the lowest stays as it is
+    assert [slot["options"]["ffn"] for slot in record["plan"]] == [0.5, 0.125, 0.125]
+    assert "all layers stay, the higher the thinner" in record["effort"]["why"]
+    assert plankwise.load(tmp_path / "seconds" / "successor").config.model_type == "plankwise"
+
+
 def test_in_minutes_solved_successors_are_trained(recipe):
     record = run(recipe, "run.effort=minutes")
     assert list(record["stages"])[-2:] == ["solving", "replacing"]
@@ -77,9 +86,10 @@ def test_in_minutes_all_layers_stay_thinner_and_are_a_plain_checkpoint(unplanned
 def test_hours_compare_thin_layers_too_and_start_from_them_if_they_are_nearest(unplanned, tmp_path):
     record = run(unplanned, f"run.folder={tmp_path / 'hours'}", *HOURS)
     plans = record["effort"]["plans"]
-    assert [plan.get("part") for plan in plans].count("thin") == 1
+    assert [plan["cut"] for plan in plans if plan.get("part") == "thin"] == ["each", "tapered"]
     nearest = min(plans, key=lambda plan: plan["effect"])
     assert nearest.get("part") == record["effort"]["chosen"].get("part") == "thin"
+    assert nearest["cut"] == record["effort"]["chosen"]["cut"]
     assert {slot["part"] for slot in record["plan"]} == {"thin"}
 
 
@@ -88,6 +98,8 @@ def test_a_plan_that_says_what_replaces_blocks_is_not_made_thin():
     assert (config.plan.part, config.plan.cut, config.training.learning_rate) == ("layers", "late", 1.5e-4)
     config = validate_config({"run": {"effort": "minutes"}, "plan": {"vocabulary": ["task"]}})
     assert (config.plan.part, config.plan.cut, config.training.learning_rate) == ("thin", "each", 5e-5)
+    config = validate_config({"run": {"effort": "seconds"}, "plan": {"successors": 2}})
+    assert (config.plan.part, config.plan.cut, config.plan.init) == ("layers", "late", "solved")
 
 
 def test_the_time_says_how_many_steps_there_are(recipe):

@@ -28,6 +28,8 @@ from plankwise.families import chains_of, disable_layerdrop
 from plankwise.models.collapsing import rebuild, rebuild_inside
 from plankwise.models.hybrids import unlabel_inside
 from plankwise.models.loading import Loader
+from plankwise.models.planned import model_class
+from plankwise.models.planned_config import PlannedConfig
 from plankwise.parts import thin
 from plankwise.plan_options import TAPERED
 
@@ -133,7 +135,10 @@ def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int) -> l
     """
 
     def load(path: str) -> nn.Module:
-        return Loader(device=next(model.parameters()).device).model(path, type(model), new_head=True).model
+        loader = Loader(device=next(model.parameters()).device)
+        config = loader.config(path)
+        is_planned = isinstance(config, PlannedConfig)  # its blocks are not those of the model's own class
+        return loader.model(path, model_class(type(model), type(config)) if is_planned else type(model), new_head=True).model
 
     return parts.build_successors(model, plan, init=init, seed=seed, load=load)
 

@@ -66,7 +66,7 @@ def _plans(plans: list[dict]) -> str:
 
 def _shape(plan: dict) -> str:
     if plan.get("part"):
-        return f"each block, {plan['part']}"
+        return f"each block, {plan['part']}" + (", tapered" if plan.get("cut") == "tapered" else "")
     return "as asked for" if plan["spans"] is None else str(plan["spans"])
 
 

@@ -18,7 +18,7 @@ from torch import nn
 
 from plankwise.config import RunConfig, validate_config, without_none
 from plankwise.core.plan import late_sizes, spans_of
-from plankwise.efforts import THIN
+from plankwise.efforts import TAPERED, THIN
 from plankwise.errors import PlanError
 from plankwise.families import chains_of
 from plankwise.models.plans import make_plan, try_plan
@@ -125,16 +125,19 @@ class Search:
         return [{}, *cuts, *self._thin(model)]
 
     def _thin(self, model: nn.Module) -> list[dict[str, Any]]:
-        """Thin layers, unless the plan asks for something else or this family's cannot be thinned."""
+        """Thin layers, alike and tapered, unless the plan asks for something else or this family's cannot be thinned."""
         options = self.run.config.plan
         if options.successors is not None or options.part != "layers":
             return []
-        try:
-            try_plan(model, make_plan(model, options.model_copy(update=THIN)), init="lower", seed=0)
-        except PlanError as error:
-            self._say(f"thin layers are not compared: {error}")
-            return []
-        return [dict(THIN)]
+        found = []
+        for plan in (THIN, TAPERED):
+            try:
+                try_plan(model, make_plan(model, options.model_copy(update=plan)), init="lower", seed=0)
+            except PlanError as error:
+                self._say(f"the plan {_name(plan)} is not compared: {error}")
+            else:
+                found.append(dict(plan))
+        return found
 
     def _try(
         self, plan: dict[str, Any], start: str, method: str, rate: float, steps: int, seed: int
@@ -176,9 +179,11 @@ class Search:
 
 
 def _name(plan: dict[str, Any]) -> str:
+    if plan.get("cut") == TAPERED["cut"]:
+        return str(plan["cut"])
     return plan.get("part") or "-".join(str(len(span)) for span in plan.get("spans", ())) or "own"
 
 
 def _told(plan: dict[str, Any]) -> dict[str, Any]:
     """A plan as the record has it."""
-    return {"spans": plan.get("spans"), **({"part": plan["part"]} if "part" in plan else {})}
+    return {"spans": plan.get("spans"), **{key: plan[key] for key in ("part", "cut") if "part" in plan}}
