@@ -208,7 +208,7 @@ class RunConfig(Options):
     @classmethod
     def _fill_in_the_defaults(cls, data: dict) -> dict:
         """What the run's effort sets, then what the method sets, where nothing is said otherwise."""
-        data = lay_under(data)
+        data = lay_under(data, _task_kind(data))
         method = data.get("method", {})
         try:
             module = load_kind("methods", _kind_name(method, DEFAULT_KINDS["method"]), key="method.name")
@@ -276,6 +276,15 @@ class RunConfig(Options):
 
 def _kind_name(section: Any, default: str) -> Any:
     return section.get("name", default) if isinstance(section, dict) else getattr(section, "name", None)
+
+
+def _task_kind(data: dict) -> str | None:
+    """The kind of task; None if there is no such task, which is said where the section is read."""
+    try:
+        module: Any = load_kind("tasks", _kind_name(data.get("task", {}), DEFAULT_KINDS["task"]), key="task.name")
+    except ConfigError:
+        return None
+    return module.KIND
 
 
 def _read_kind(section: str, value: Any) -> Any:

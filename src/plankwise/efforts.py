@@ -1,7 +1,7 @@
 """Grades of effort: which keys a run's `effort` sets, and how long `within` is.
 
-`seconds`: thin layers, the higher the thinner, unless the plan says otherwise; solved, no training. `minutes`: thin layers, solved,
-then a short training.
+`seconds`: thin layers, for labels and rankings the higher the thinner, unless the plan says otherwise; solved, no training.
+`minutes`: thin layers, solved, then a short training.
 `hours`: plan, method and learning rate are searched, several seeds are trained, and the best is taken; what chooses is kept apart
 from dev, which reports.
 """
@@ -16,12 +16,13 @@ SECONDS, MINUTES, HOURS = get_args(Effort)
 
 # Half of the blocks' multiply-adds, and with heads as they are still a plain checkpoint.
 THIN: dict[str, Any] = {"cut": "each", "part": "thin", "options": {"ffn": 0.25}}
-# Half, too, and nearer to the predecessor; plankwise has to be there to load it.
+# Half, too, and nearer to the predecessor where an answer is read off the first token; plankwise has to be there to load it.
 TAPERED: dict[str, Any] = {"cut": "tapered", "part": "thin"}
+FOR_TAPERED = ("labels", "ranking")  # kinds of task
 
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     SECONDS: {
-        "plan": {"init": "solved", **TAPERED},
+        "plan": {"init": "solved", **THIN},
         "method": {"name": "solve"},
         "evaluation": {"truncated": False},
     },
@@ -70,8 +71,8 @@ def find_effort(run: Any) -> str | None:
     return effort if isinstance(effort, str) and effort in SETTINGS else None
 
 
-def lay_under(data: dict) -> dict:
-    """A config's data with what its effort sets, where nothing is said otherwise.
+def lay_under(data: dict, kind: str | None) -> dict:
+    """A config's data with what its effort sets, where nothing is said otherwise; `kind` is that of its task.
 
     Raises:
         ConfigError: the effort and the method contradict each other.
@@ -93,6 +94,8 @@ def lay_under(data: dict) -> dict:
     settings = SETTINGS[effort]
     if not isinstance(plan, dict) or SHAPE & plan.keys():
         settings = settings | AS_PLANNED[effort]
+    elif effort == SECONDS and kind in FOR_TAPERED:
+        settings = settings | {"plan": {"init": "solved", **TAPERED}}
     for section, values in settings.items():
         own = data.get(section, {})
         if not isinstance(own, dict) or (section == "method" and "name" in own):

@@ -100,6 +100,8 @@ def test_a_plan_that_says_what_replaces_blocks_is_not_made_thin():
     assert (config.plan.part, config.plan.cut, config.training.learning_rate) == ("thin", "each", 5e-5)
     config = validate_config({"run": {"effort": "seconds"}, "plan": {"successors": 2}})
     assert (config.plan.part, config.plan.cut, config.plan.init) == ("layers", "late", "solved")
+    config = validate_config({"run": {"effort": "seconds"}, "task": {"name": "embedding", "path": "texts.txt"}})
+    assert (config.plan.part, config.plan.cut, config.plan.options) == ("thin", "each", {"ffn": 0.25})
 
 
 def test_the_time_says_how_many_steps_there_are(recipe):

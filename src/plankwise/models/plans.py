@@ -138,7 +138,9 @@ def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int) -> l
         loader = Loader(device=next(model.parameters()).device)
         config = loader.config(path)
         is_planned = isinstance(config, PlannedConfig)  # its blocks are not those of the model's own class
-        return loader.model(path, model_class(type(model), type(config)) if is_planned else type(model), new_head=True).model
+        return loader.model(
+            path, model_class(type(model), type(config)) if is_planned else type(model), new_head=True
+        ).model
 
     return parts.build_successors(model, plan, init=init, seed=seed, load=load)
 
