@@ -117,7 +117,8 @@ class Task(ABC):
     head_alone: HeadAlone | None = None  # how a new head begins
     on_disk: bool = False  # nothing can be scored before `lay_out` has written them
     gives_classes: bool = True  # whether the largest output is an answer
-    takes_tokenizers: bool = False  # whether models with a tokenizer of their own can be scored beside others
+    # Why models with other tokens than the predecessor's cannot be scored beside it, as part of a sentence; None if they can.
+    needs_tokens: str | None = "texts are encoded by the predecessor's tokenizer alone"
     needs_torch: str | None = None  # why exported models cannot be scored, as part of a sentence; None if they can
 
     @property

@@ -32,7 +32,7 @@ from plankwise.task_kinds import Answers as Outputs
 from plankwise.task_kinds import Draw, Task, weighted_means
 from plankwise.task_kinds._answer_errors import compare_answers
 from plankwise.task_kinds._answer_predictions import predict_table, predict_tests
-from plankwise.task_kinds._windows import Windows, choose_answers, encode_windows, find_spans, find_stride
+from plankwise.task_kinds._windows import Windows, as_windows, choose_answers, encode_windows, find_spans, find_stride
 
 __all__ = ["Answers", "auto_class", "predict_table", "predict_tests", "read"]
 
@@ -46,6 +46,7 @@ class Answers(Task):
     score_names = ("f1",)
     beside = ("exact_match",)
     gives_classes = False
+    needs_tokens = None
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:
         self.options: Any = config.task
@@ -61,6 +62,7 @@ class Answers(Task):
         self.may_be_none = not all(one.answers for one in self.train_questions)
         self.dev_windows = self._encode(DEV, self.dev_questions)
         self.dev = {DEV: self.dev_windows.encoded}
+        self.own_windows: dict[int, Windows] = {}  # of models with a tokenizer of their own, by its identity
 
     @cached_property
     def train(self) -> Encoded:  # type: ignore[override]
@@ -93,9 +95,22 @@ class Answers(Task):
         return make
 
     def outputs(self, predictor: Predictor) -> Outputs:
-        """What `find_spans` gives of each window, (W, 4)."""
-        found = find_spans(predictor, self.dev_windows, self.tokenizer, self.batch_size, self.options.longest_answer)
-        return {DEV: found}
+        """What `find_spans` gives of each window, (W, 4); of other windows than the task's, what `as_windows` makes of it."""
+        own = predictor.tokenizer
+        tokenizer, windows = self.tokenizer if own is None else own, self._windows_for(own)
+        found = find_spans(predictor, windows, tokenizer, self.batch_size, self.options.longest_answer)
+        return {DEV: found if own is None else as_windows(found, windows, self.dev_windows)}
+
+    def held_out_for(self, tokenizer: Any) -> Encoded:
+        return self._windows_for(tokenizer).encoded
+
+    def _windows_for(self, tokenizer: Any) -> Windows:
+        """Dev as a tokenizer encodes it, once for each; None stands for the task's."""
+        if tokenizer is None:
+            return self.dev_windows
+        if id(tokenizer) not in self.own_windows:
+            self.own_windows[id(tokenizer)] = self._encode(DEV, self.dev_questions, tokenizer)
+        return self.own_windows[id(tokenizer)]
 
     def score(self, predictor: Predictor) -> dict[str, float]:
         return self.score_outputs(self.outputs(predictor))
@@ -181,11 +196,14 @@ class Answers(Task):
             "cut": {"train": self.train.num_cut, DEV: self.dev[DEV].num_cut},
         }
 
-    def _encode(self, name: str, questions: Sequence[Question]) -> Windows:
-        windows = encode_windows(questions, self.tokenizer, self.max_length, self.stride)
+    def _encode(self, name: str, questions: Sequence[Question], own: Any = None) -> Windows:
+        """By a model's own tokenizer, if one is given."""
+        tokenizer = self.tokenizer if own is None else own
+        windows = encode_windows(questions, tokenizer, self.max_length, self.stride)
         cut = windows.encoded.num_cut
         told = f", {cut} longer than {self.max_length // 2} tokens and cut" if cut else ""
-        self.console.print(f"{name}: {len(questions)} questions{told}, {len(windows.places)} windows")
+        more = "" if own is None else f", {len(own)} tokens of a model's own"
+        self.console.print(f"{name}: {len(questions)} questions{told}, {len(windows.places)} windows{more}")
         return windows
 
     def _read(self) -> tuple[list[Question], list[Question]]:

@@ -54,7 +54,7 @@ class Ranking(Task):
     score_names = (NDCG,)
     beside = (MRR,)
     gives_classes = False
-    takes_tokenizers = True
+    needs_tokens = None
     shown = Shown(NDCG, unit="pairs of query and text", pipeline="text-ranking")
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:

@@ -51,6 +51,7 @@ class Text(Task):
 
     kind = "text"
     on_disk = True
+    needs_tokens = "perplexity is over tokens, so that those of different vocabularies do not compare"
 
     def __init__(self, config: RunConfig, tokenizer: Any) -> None:
         self.options = options = config.task

@@ -44,7 +44,7 @@ class Tokens(Task):
     """Tagged texts for one tokenizer."""
 
     kind = "tokens"
-    takes_tokenizers = True
+    needs_tokens = None
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:
         self.options: Any = config.task

@@ -48,6 +48,7 @@ class Translation(Task):
     kind = "translation"
     gives_classes = False
     needs_torch = "an exported model cannot write texts here"
+    needs_tokens = "texts are read and written with the tokens of the predecessor alone, the one that a translation begins with too"
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:
         self.options: Any = config.task
