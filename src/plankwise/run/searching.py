@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import nn
 
-from plankwise.config import RunConfig, validate_config, without_none
+from plankwise.config import RunConfig, validate_config
 from plankwise.core.plan import late_sizes, spans_of
 from plankwise.efforts import THIN
 from plankwise.errors import PlanError
@@ -25,6 +25,7 @@ from plankwise.models.plans import make_plan, try_plan
 from plankwise.models.saving import save
 from plankwise.run.inputs import Run
 from plankwise.run.training import train
+from plankwise.toml import without_none
 from plankwise.training.job import Outcome
 
 METHODS: dict[str, dict[str, Any]] = {
