@@ -201,7 +201,6 @@ def test_the_distance_from_the_predecessors_spans_is_over_tokens_that_are_not_pa
 def test_what_cannot_be_is_refused(recipe, quiet):
     for override, reason in {
         "method.name=pkd": r"method\.name is 'pkd', which is for classes",
-        "evaluation.choose_on=train": "not offered for answers in texts",
         "task.stride=20": r"task\.stride is 20, but beside a question",
     }.items():
         with pytest.raises(ConfigError, match=reason):

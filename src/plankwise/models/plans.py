@@ -18,6 +18,7 @@ from plankwise.families import chains_of, disable_layerdrop
 from plankwise.models.collapsing import rebuild, rebuild_inside
 from plankwise.models.hybrids import unlabel_inside
 from plankwise.models.loading import Loader
+from plankwise.models.sentences import SentenceEncoder
 
 
 def make_plan(model: nn.Module, options: Any) -> Plan:
@@ -107,7 +108,10 @@ def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int) -> l
     """
 
     def load(path: str) -> nn.Module:
-        return Loader(device=next(model.parameters()).device).model(path, type(model), new_head=True).model
+        loader = Loader(device=next(model.parameters()).device)
+        if isinstance(model, SentenceEncoder):
+            return SentenceEncoder(loader.model(path, type(model.model), new_head=True).model, model.files)
+        return loader.model(path, type(model), new_head=True).model
 
     return parts.build_successors(model, plan, init=init, seed=seed, load=load)
 

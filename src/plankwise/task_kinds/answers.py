@@ -19,6 +19,7 @@ from transformers import AutoModelForQuestionAnswering
 from plankwise.config import RunConfig
 from plankwise.data.batch import plain_collator
 from plankwise.data.encode import Encoded
+from plankwise.data.split import kept_out_share
 from plankwise.data.squad import Question, read_squad
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.error_view import ErrorView
@@ -63,6 +64,15 @@ class Answers(Task):
         self.dev_windows = self._encode(DEV, self.dev_questions)
         self.dev = {DEV: self.dev_windows.encoded}
         self.own_windows: dict[int, Windows] = {}  # of models with a tokenizer of their own, by its identity
+        if config.evaluation.choose_on == "train":
+            share = kept_out_share(len(self.train_questions))
+            random = np.random.default_rng(config.run.seed_of_data + 1)
+            why = "keep any out to choose by; add texts, or set evaluation.choose_on = 'dev'"
+            kept_out, self.train_questions = _split(self.train_questions, share, random, why)
+            windows = self._encode("choosing", kept_out)
+            self.choosing = self.with_held_out(
+                dev_questions=kept_out, dev_windows=windows, dev={DEV: windows.encoded}, own_windows={}
+            )
 
     @cached_property
     def train(self) -> Encoded:  # type: ignore[override]
@@ -160,11 +170,6 @@ class Answers(Task):
                 "plan.solving.head is 'labels', which is for classes of whole texts, but the task is on answers in texts; leave it "
                 "at 'kept'"
             )
-        if config.evaluation.choose_on == "train":
-            raise ConfigError(
-                "evaluation.choose_on is 'train', which run.effort = 'hours' sets, but that is not offered for answers in texts; "
-                "choose run.effort = 'minutes', or evaluation.choose_on = 'dev'"
-            )
 
     def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
         score = self.score(predictor)["score"]
@@ -213,7 +218,7 @@ class Answers(Task):
         if options.dev is not None:
             dev = read_squad(options.dev, key="task.dev")
         else:
-            dev, train = _split(train, options.dev_share, random)
+            dev, train = _split(train, options.dev_share, random, "split dev off; add texts, or give task.dev")
         dev = _draw(dev, options.dev_limit, random)
         seen, before = {one.context for one in dev}, len(train)
         train = list({(one.context, one.question): one for one in train}.values())
@@ -236,9 +241,9 @@ class Answers(Task):
 
 
 def _split(
-    questions: list[Question], share: float, random: np.random.Generator
+    questions: list[Question], share: float, random: np.random.Generator, why: str
 ) -> tuple[list[Question], list[Question]]:
-    """Dev and train by articles, or by texts if there is one article; so that no text is in both.
+    """Dev and train by articles, or by texts if there is one article; so that no text is in both. `why` ends the error.
 
     Raises:
         DataError: there is only one text.
@@ -247,7 +252,7 @@ def _split(
     groups = [one.article if by_article else one.context for one in questions]
     names = list(dict.fromkeys(groups))
     if len(names) < 2:
-        raise DataError("train has questions on 1 text, too few to split dev off; add texts, or give task.dev")
+        raise DataError(f"train has questions on 1 text, too few to {why}")
     count = min(max(1, round(len(names) * share)), len(names) - 1)
     chosen = {names[row] for row in random.permutation(len(names))[:count]}
     dev = [one for one, group in zip(questions, groups, strict=True) if group in chosen]

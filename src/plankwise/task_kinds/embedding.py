@@ -27,6 +27,7 @@ from plankwise.data.corpus import held_out, read_shard
 from plankwise.data.encode import Encoded
 from plankwise.data.quotes import Tally
 from plankwise.data.retrieval import Retrieval, Similarities, read_retrieval, read_similarities
+from plankwise.data.split import kept_out_share
 from plankwise.errors import ConfigError, DataError, RunError
 from plankwise.evaluation.error_view import ErrorView
 from plankwise.evaluation.errors import MODELS
@@ -52,7 +53,7 @@ from plankwise.task_kinds import Answers, Draw, Examined, Imitation, Loss, Plain
 from plankwise.task_kinds._embedding_errors import compare_neighbours
 from plankwise.task_kinds._embedding_predictions import PREDICTIONS, predict_table, predict_tests
 from plankwise.task_kinds._encoding import encode_table
-from plankwise.task_kinds._unlabelled import find_texts, refuse_labels
+from plankwise.task_kinds._unlabelled import find_texts, refuse_solved_head
 
 __all__ = ["PREDICTIONS", "Embedding", "auto_class", "predict_table", "predict_tests", "preview", "read"]
 
@@ -98,6 +99,22 @@ class Embedding(Task):
         self.encoded: dict[tuple[str, int], Encoded] = {}  # by name and by tokenizer; see `_encoded_for`
         self.dev = {DEV: self._encoded_for(DEV, None)}
         self.imitation = Imitation(_read_vectors, _distance)
+        if config.evaluation.choose_on == "train":
+            self.choosing = self.with_held_out(dev_texts=self._keep_out(config.run.seed_of_data + 1), encoded={})
+            self.choosing.dev = {DEV: self.choosing.held_out_for(None)}
+
+    def _keep_out(self, seed: int) -> list[str]:
+        """Takes a tenth of the training texts, drawn by the seed, out of them."""
+        texts = self.train_texts
+        count = round(kept_out_share(len(texts)) * len(texts))
+        if count < FEWEST:
+            raise DataError(
+                f"evaluation.choose_on is 'train', which keeps {count} of {len(texts)} training texts out to choose by, but "
+                f"{FEWEST} are needed to find neighbours; add texts, or set evaluation.choose_on = 'dev'"
+            )
+        taken = set(np.random.default_rng(seed).permutation(len(texts))[:count].tolist())
+        self.train_texts = [text for row, text in enumerate(texts) if row not in taken]
+        return [text for row, text in enumerate(texts) if row in taken]
 
     def _find_files(self) -> SentenceFiles | None:
         """What the model says of prompts and lengths; an export says nothing, but the reference that it was made from."""
@@ -269,7 +286,7 @@ class Embedding(Task):
                 f"method.alpha is {method.alpha:g}, a weight of the predecessor's logits, but the task is on vectors, which are "
                 "the loss already; leave it at 0"
             )
-        refuse_labels(config, "on vectors")
+        refuse_solved_head(config, "on vectors")
         if config.predecessor.finetune is True:
             raise ConfigError(
                 "predecessor.finetune is true, but the task is on vectors, which has no labels to train a predecessor on; leave "
@@ -375,5 +392,5 @@ def read(config: RunConfig, tokenizer: Any, console: Console) -> Embedding:
 
 
 def preview(options: Any) -> Any:
-    """The options with as few texts as will do to look at a plan."""
-    return options.model_copy(update={"train_limit": 64, "dev_limit": 64})
+    """The options with as few texts as will do to look at a plan, some of them kept out to choose by."""
+    return options.model_copy(update={"train_limit": 10 * FEWEST, "dev_limit": 64})

@@ -32,7 +32,7 @@ from plankwise.task_kinds import Answers, Draw, Task
 from plankwise.task_kinds._encoding import tell_encoded
 from plankwise.task_kinds._translation_errors import compare_translations
 from plankwise.task_kinds._translation_predictions import predict_table, predict_tests
-from plankwise.task_kinds._unlabelled import refuse_labels
+from plankwise.task_kinds._unlabelled import refuse_choosing, refuse_solved_head
 from plankwise.task_kinds._writing import encode_pairs, find_ends, write_texts
 
 __all__ = ["Translation", "auto_class", "predict_table", "predict_tests", "read"]
@@ -154,7 +154,9 @@ class Translation(Task):
         for key, texts in {"fitting": config.plan.fitting.texts, "solving": config.plan.solving.texts}.items():
             if texts is not None:
                 raise ConfigError(f"plan.{key}.texts is given, but a decoder needs translations too; take it out")
-        refuse_labels(config, "translation")
+        refuse_solved_head(config, "translation")
+        why = "where each evaluation writes all texts anew, and the search would have one method alone to compare"
+        refuse_choosing(config, "translation", why)
 
     def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
         found = self.score(predictor)["bleu"]
