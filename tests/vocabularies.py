@@ -1,6 +1,7 @@
 """Tokenizers of every kind that can be trimmed, trained in code on a few lines of several scripts, and tiny models for them."""
 
 import random
+import string
 
 from tokenizers import SentencePieceBPETokenizer, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -97,6 +98,19 @@ MAKERS = {
     "T5's Unigram": lambda: make_unigram("T5Tokenizer"),
     "ALBERT's Unigram": lambda: make_unigram("AlbertTokenizer"),
 }
+
+
+def save_with_letters(save, folder, words, more=(), **changes):
+    """Saves a tiny model by `save` with a tokenizer of `words`, all letters, which any other word falls into, and `more`."""
+    from transformers import BertTokenizer
+
+    letters = [letter for letter in string.ascii_lowercase if letter not in words]
+    known = [*words, *letters, *(f"##{letter}" for letter in string.ascii_lowercase), *more]
+    save(folder, vocab_size=len(known), **changes)
+    for file in (*folder.glob("*token*"), folder / "vocab.txt"):
+        file.unlink()
+    BertTokenizer(vocab={word: index for index, word in enumerate(known)}, model_max_length=64).save_pretrained(folder)
+    return folder
 
 
 def random_texts(count: int, seed: int = 0) -> list[str]:

@@ -18,7 +18,7 @@ TARGET, TEMPLATE = ROOT / "ARCHITECTURE.md", ROOT / "tools" / "architecture.md.i
 # Lowest first: a room may import the rooms above its line, never those below; rooms of one line do not import each other.
 LEVELS: list[tuple[str, ...]] = [
     ("errors",),
-    ("files", "kinds"),
+    ("files", "kinds", "toml"),
     ("options",),
     ("analysis_options", "augmentation_options", "efforts", "start_options"),
     ("plan_options",),

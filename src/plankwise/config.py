@@ -4,7 +4,6 @@ The key path is the same in TOML, on the command line and in errors: `method.sch
 `method` are described by the kind that they name (`tasks/glue.py`, `methods/replacing.py`), so a new kind needs no edit here.
 """
 
-import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -18,6 +17,7 @@ from plankwise.errors import ConfigError
 from plankwise.kinds import list_kinds, load_kind, no_such
 from plankwise.options import Options, validate
 from plankwise.plan_options import PlanOptions
+from plankwise.toml import apply_override, read_toml, without_none
 
 Tracker = Literal[
     "tensorboard", "mlflow", "wandb", "trackio", "comet_ml", "clearml", "neptune", "codecarbon", "dvclive", "swanlab",
@@ -297,15 +297,6 @@ def _read_kind(section: str, value: Any) -> Any:
     return load_kind(f"{section}s", name, key=f"{section}.name").Options.model_validate({**value, "name": name})
 
 
-def without_none(value: Any) -> Any:
-    """Nested data without the keys that have no value, as TOML has it."""
-    if isinstance(value, dict):
-        return {key: without_none(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [without_none(item) for item in value]
-    return value
-
-
 def load_config(path: Path | None, overrides: list[str]) -> RunConfig:
     """The config of a recipe with `key=value` overrides applied; without a recipe, the defaults.
 
@@ -321,68 +312,13 @@ def load_data(path: Path | None, overrides: list[str]) -> dict:
     Raises:
         ConfigError: the recipe is not a TOML file, or an override is not of the form key=value.
     """
-    data = {} if path is None else _read_toml(Path(path))
+    data = {} if path is None else read_toml(Path(path))
     for override in overrides:
         apply_override(data, override)
     run = data.get("run", {})
     if path is not None and isinstance(run, dict) and "name" not in run:
         data["run"] = {**run, "name": Path(path).stem}
     return data
-
-
-def _read_toml(path: Path) -> dict:
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise ConfigError(f"recipe {path} {what}; give a TOML file, for example one of the folder recipes/")
-    try:
-        return parse_toml(path.read_text("utf-8"))
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"recipe {path} is not utf-8 at byte {error.start}, and TOML must be; save it as utf-8"
-        ) from None
-    except OSError as error:
-        raise ConfigError(f"recipe {path} cannot be read ({error.strerror}); check its permissions") from None
-    except ValueError as error:
-        raise ConfigError(
-            f"recipe {path} is not TOML: {error}; write sections like [plan] and lines like key = value"
-        ) from None
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """The sections of a TOML text.
-
-    Raises:
-        ValueError: it is not TOML, nested too deeply, or has a number with too many digits.
-    """
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except tomllib.TOMLDecodeError:
-        raise
-    except ValueError as error:  # Python's limit on the digits of a number
-        raise ValueError(str(error).partition(";")[0]) from None
-
-
-def apply_override(data: dict, override: str) -> None:
-    """Sets the key of `key=value` in nested data.
-
-    Raises:
-        ConfigError: it is not of that form, or the key lies in something that is not a section.
-    """
-    key, separator, text = override.partition("=")
-    if not separator or not key:
-        raise ConfigError(f"override {override!r} is not of the form key=value, for example plan.successors=4")
-    *parents, last = key.split(".")
-    for index, parent in enumerate(parents):
-        data = data.setdefault(parent, {})
-        if not isinstance(data, dict):
-            holder = ".".join(parents[: index + 1])
-            raise ConfigError(f"override {override!r}: {holder} holds a value, not a section; set {holder}=… instead")
-    try:
-        data[last] = parse_toml(f"value = {text}")["value"]
-    except ValueError:
-        data[last] = text
 
 
 def validate_config(data: dict) -> RunConfig:

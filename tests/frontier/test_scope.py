@@ -35,7 +35,7 @@ def run():
         plain_texts=lambda: None,
         check_config=refuse("exits", "kd"),
         imitation=None,
-        takes_tokenizers=False,
+        needs_tokens="rain falls as it likes",
         needs_torch=None,
     )
     config = validate_config({"task": {"name": "table", "train": "a.csv", "text": "t", "label": "l"}})
@@ -55,7 +55,7 @@ def test_what_is_not_for_the_kind_is_left_out_with_a_sentence_each(run):
 
 def test_a_kind_that_takes_everything_leaves_nothing_out(run):
     vars(run.task).update(
-        plain_texts=lambda: PlainTexts([], list, {}, classes=2), check_config=refuse(), takes_tokenizers=True
+        plain_texts=lambda: PlainTexts([], list, {}, classes=2), check_config=refuse(), needs_tokens=None
     )
     scope = find_scope(run, **{**ASKED, "exits": True, "encoders": ("x",)})
     assert scope.tfidf
@@ -83,7 +83,10 @@ def test_what_torch_alone_can_score_is_not_exported(run):
     ("asked", "said"),
     [
         ({"exits": True}, "--exits is given, but method.name is 'exits', which is not for clouds; leave it out"),
-        ({"encoders": ("x",)}, "--encoder is 'x', which has other tokens than the predecessor, and a task on clouds"),
+        (
+            {"encoders": ("x",)},
+            "--encoder is 'x', which has other tokens than the predecessor, but the task is on clouds, where rain falls",
+        ),
         ({"static_from": "x"}, "--embeddings is 'x', but a task on clouds has no row of static embeddings"),
     ],
 )

@@ -21,6 +21,8 @@ from plankwise.training.targets import Targets
 sys.path.insert(0, str(Path(__file__).parents[1] / "task_kinds"))
 import example_answers
 
+from vocabularies import save_with_letters
+
 PLAIN = """
 import sys
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
@@ -118,6 +120,33 @@ def test_a_run_leaves_a_model_that_transformers_loads_for_question_answering(rec
     assert said.stdout.split("\t")[0] in "the actor lovely"
 
 
+def test_a_trimmed_model_is_scored_exported_and_used_with_its_own_tokenizer(recipe, quiet, command, tiny, tmp_path):
+    model = save_with_letters(tiny.save_bert, tmp_path / "model", tiny.words)
+    made = example_answers.articles(36)[28:]
+    for article in made:  # longer texts, of words that train does not have
+        article["paragraphs"][0]["context"] += " very end music" * 8
+    example_answers.write(tmp_path / "dev.json", made)
+    overrides = ["plan.vocabulary=task", f"predecessor.path={json.dumps(str(model))}"]
+    record = compress(load_config(recipe, overrides), quiet)
+    after, successor = record["successor"], tmp_path / "run" / "successor"
+    assert after["vocabulary"]["tokens"] < after["vocabulary"]["tokens_before"]
+    assert record["predecessor"]["score"] > 0.2
+    scored = command("evaluate", successor, "--json")
+    assert scored.code == 0, scored.err
+    assert json.loads(scored.out) == {**after["metrics"], "score": after["score"]}
+    written = command("predict", successor, "--out", tmp_path / "answered")
+    assert written.code == 0, written.err
+    answers = json.loads((tmp_path / "answered" / "dev.json").read_text())
+    right = {row["id"]: row["answers"][0]["text"] for article in made for row in article["paragraphs"][0]["qas"]}
+    share = sum(answers[key] == right[key] for key in right) / len(right)
+    assert share == pytest.approx(after["metrics"]["exact_match"])
+    exported = command("export", tmp_path / "run", "--check", "--json")
+    assert exported.code == 0, exported.err
+    assert json.loads(exported.out)["check"]["score"] == after["score"]
+    analysed = command("analyse", tmp_path / "run", "--only", "errors,inside")
+    assert analysed.code == 0, analysed.err
+
+
 def test_methods_are_compared_question_by_question(recipe, command, tmp_path):
     folder = tmp_path / "compared"
     command("compare", recipe, "--methods", "solve,kd,finetune", "--seeds", 1, "--folder", folder)
@@ -172,7 +201,6 @@ def test_the_distance_from_the_predecessors_spans_is_over_tokens_that_are_not_pa
 def test_what_cannot_be_is_refused(recipe, quiet):
     for override, reason in {
         "method.name=pkd": r"method\.name is 'pkd', which is for classes",
-        "evaluation.choose_on=train": "not offered for answers in texts",
         "task.stride=20": r"task\.stride is 20, but beside a question",
     }.items():
         with pytest.raises(ConfigError, match=reason):
@@ -186,5 +214,6 @@ def test_a_predecessor_that_finds_nothing_is_refused(recipe, quiet):
         logits = -torch.arange(batch["input_ids"].shape[1]).expand(batch["input_ids"].shape).float()
         return {"start_logits": logits, "end_logits": logits}
 
+    finds_the_first_words.tokenizer = None
     with pytest.raises(RunError, match="no better than nothing, or the whole text, as every answer"):
         task.check_predecessor(finds_the_first_words, "model")

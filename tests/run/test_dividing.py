@@ -140,10 +140,19 @@ def test_a_lost_claim_is_an_error_of_a_run():
 
 
 def test_what_is_not_a_database_is_refused_without_its_password(tmp_path):
-    for url in ("nothing", "nosuch://user:secret@host/name"):
-        with pytest.raises(ConfigError, match="is not the URL of a database; give one like sqlite:") as caught:
+    known = {
+        "nothing": "--storage is",
+        "me:secret@host/name": "--storage is",
+        "me:secret@host://name": "--storage is",
+        "ftp://me:secret@host/name": "--storage begins with 'ftp://', but is",
+        "postgresql://me:secret@host:secret/name": "--storage begins with 'postgresql://', but is",
+    }
+    for url, said in known.items():
+        with pytest.raises(ConfigError) as caught:
             open_engine(url, "--storage")
+        assert str(caught.value).startswith(f"{said} not the URL of a database; give one like sqlite:")
         assert "secret" not in str(caught.value)
+        assert "me" not in str(caught.value).partition(";")[0].split()
 
 
 def test_a_database_that_cannot_be_reached_is_named_without_its_password(tmp_path):

@@ -15,6 +15,7 @@ from plankwise.report.card import make_card
 from plankwise.run.compress import compress
 from plankwise.run.estimating import preview
 from plankwise.run.finetune import finetune
+from vocabularies import save_with_letters
 
 WORDS = ("fine", "great", "dull", "awful", "film", "plot", "actor", "scene", "music", "end")
 BESIDE = {"sts_spearman", "ndcg@10", "recall@1"}
@@ -106,6 +107,42 @@ def test_a_run_leaves_a_sentence_encoder_that_is_scored_by_its_predecessor_and_u
     trimmed = command("trim", successor, "--vocabulary", tmp_path / "texts.txt", "--out", tmp_path / "trimmed")
     assert trimmed.code == 0, trimmed.err
     assert (library.SentenceTransformer(str(tmp_path / "trimmed")).encode(texts) == expected).all()
+
+
+def test_a_trimmed_encoder_is_scored_exported_and_used_with_its_own_tokenizer(recipe, quiet, command, tiny, tmp_path):
+    model = save_with_letters(tiny.save_bert, tmp_path / "model", tiny.words, initializer_range=0.3)
+    path = f"predecessor.path={json.dumps(str(model))}"
+    place = f"run.folder={json.dumps(str(tmp_path / 'whole'))}"
+    whole = compress(load_config(recipe, [path, place, "evaluation.latency=false"]), quiet)
+    record = compress(load_config(recipe, [path, "plan.vocabulary=task"]), quiet)
+    told, after = record["successor"]["vocabulary"], record["successor"]
+    assert told["tokens"] < told["tokens_before"]
+    assert not {"lovely", "weak"} & set(Loader().tokenizer(str(tmp_path / "run" / "successor")).get_vocab())
+    for name in ("neighbours", "cosine", "pairs_spearman"):  # dev has no other words; the files beside do
+        assert after["metrics"][name] == pytest.approx(whole["successor"]["metrics"][name], abs=1e-6)
+
+    successor, library = tmp_path / "run" / "successor", pytest.importorskip("sentence_transformers")
+    scored = command("evaluate", successor, "--json")
+    assert scored.code == 0, scored.err
+    assert json.loads(scored.out) == pytest.approx({**after["metrics"], "score": after["score"]})
+    out = tmp_path / "vectors.npy"
+    written = command("predict", successor, "--table", tmp_path / "texts.csv", "--text", "text", "--out", out)
+    assert written.code == 0, written.err
+    encoder = library.SentenceTransformer(str(successor))
+    assert len(encoder.tokenizer) == told["tokens"]
+    texts = [line.partition(",")[2] for line in (tmp_path / "texts.csv").read_text().splitlines()[1:]]
+    np.testing.assert_allclose(np.load(out), encoder.encode(texts), atol=1e-6)
+
+    exported = command("export", tmp_path / "run", "--check", "--json")
+    assert exported.code == 0, exported.err
+    found = json.loads(exported.out)["check"]
+    assert found["score"] == found["torch_score"] == pytest.approx(after["score"])
+    smaller = ("--vocabulary", "task", "--out", tmp_path / "small")
+    exported = command("export", tmp_path / "whole", "--check", "--json", *smaller)
+    assert exported.code == 0, exported.err
+    assert json.loads(exported.out)["check"]["score"] == pytest.approx(after["score"])
+    analysed = command("analyse", tmp_path / "run", "--only", "errors,inside")
+    assert analysed.code == 0, analysed.err
 
 
 def test_methods_are_compared_text_by_text_with_other_metrics_beside(recipe, command, tmp_path):

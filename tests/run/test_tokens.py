@@ -154,7 +154,6 @@ def test_what_a_run_will_take_is_estimated(recipe, quiet):
 def test_what_cannot_be_is_refused(recipe, quiet):
     for override, reason in {
         "method.name=exits": r"method\.name is 'exits', which is for classes of whole texts",
-        "evaluation.choose_on=train": "not offered for tags of words",
     }.items():
         with pytest.raises(ConfigError, match=reason):
             preview(load_config(recipe, [override]), quiet, estimate=False)

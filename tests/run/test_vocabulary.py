@@ -6,13 +6,14 @@ import string
 import pytest
 import torch
 from rich.console import Console
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from plankwise.config import load_config
 from plankwise.errors import ConfigError, DataError
 from plankwise.run.analysis import AnalysisRequest, analyse
 from plankwise.run.compress import compress
 from plankwise.run.inference import evaluate
+from vocabularies import save_with_letters
 from workers import compress as compress_recipe
 from workers import kill_when, start, wait
 
@@ -24,14 +25,7 @@ UNUSED = [f"unused{letter}" for letter in LETTERS]
 @pytest.fixture
 def model(tmp_path, tiny):
     """A classifier that is always right on the table, with 76 more tokens than its texts have."""
-    own = [*tiny.words, *(letter for letter in LETTERS if letter not in tiny.words)]
-    words = [*own, *(f"##{letter}" for letter in LETTERS), *UNUSED]
-    folder = tiny.save_expert(tmp_path / "expert", vocab_size=len(words))
-    for file in folder.glob("*token*"):
-        file.unlink()
-    (folder / "vocab.txt").unlink()
-    BertTokenizer(vocab={word: index for index, word in enumerate(words)}, model_max_length=64).save_pretrained(folder)
-    return folder
+    return save_with_letters(tiny.save_expert, tmp_path / "expert", tiny.words, UNUSED)
 
 
 @pytest.fixture
@@ -149,6 +143,7 @@ def test_what_cannot_be_trimmed_is_said_before_anything_is_trained(recipe, setti
     text = tmp_path / "corpus.txt"
     text.write_text("a film is fine\n\nthe plot was dull\n\n" * 20, "utf-8")
     task = f'task={{ name = "text", path = {json.dumps(str(text))} }}'
-    with pytest.raises(ConfigError, match=r"plan.vocabulary is \['task'\], but the task is on text.*plankwise trim"):
+    reason = r"plan.vocabulary is \['task'\], but the task is on text, where perplexity is over tokens.*plankwise trim"
+    with pytest.raises(ConfigError, match=reason):
         run(recipe, settings, folder, task, "plan.vocabulary=task", 'method={ name = "finetune" }')
     assert not folder.exists()

@@ -7,7 +7,7 @@ import torch
 from plankwise.data.squad import Question
 from plankwise.errors import ConfigError
 from plankwise.models.loading import Loader
-from plankwise.task_kinds._windows import choose_answers, encode_windows, find_spans, find_stride
+from plankwise.task_kinds._windows import as_windows, choose_answers, encode_windows, find_spans, find_stride
 
 CONTEXT = "the film is fine and the plot was dull a scene and the music very lovely"  # 16 words, a token each
 
@@ -81,6 +81,20 @@ def test_nothing_is_answered_if_every_window_scores_it_higher(tokenizer):
     assert choose_answers(spans, windows, asked, may_be_none=False)[0] == ["dull"]
     spans[1, 3] = 0  # one window in which nothing scores low
     assert choose_answers(spans, windows, asked, may_be_none=True)[0] == ["dull"]
+
+
+def test_what_was_found_in_windows_of_other_tokens_gives_the_same_answers_in_the_tasks(tokenizer):
+    asked = [question("fine"), question("fine", asked="the dull"), question("end", context="the end")]
+    own, other = encode_windows(asked, tokenizer, 12, 2), encode_windows(asked, tokenizer, 16, 4)
+    for word, nothing in (("dull", 0.0), ("dull", 4.0), ("lovely", 2.0)):
+        spans = find_spans(pointing(tokenizer, word, nothing=nothing), own, tokenizer, 2, longest=3)
+        found = as_windows(spans, own, other)
+        assert found.shape == (len(other.places), 4) != spans.shape
+        for may_be_none in (False, True):
+            expected = choose_answers(spans, own, asked, may_be_none=may_be_none)
+            answers, scores = choose_answers(found, other, asked, may_be_none=may_be_none)
+            assert answers == expected[0]
+            assert scores.tolist() == expected[1].tolist()
 
 
 def test_padding_on_the_left_changes_no_answer(tokenizer, tiny_model_folder):

@@ -40,9 +40,9 @@ def command(
 ) -> None:
     from plankwise.cli._console import give, open_console
     from plankwise.cli._models import config_for
+    from plankwise.data.layouts import read_encoding, read_separator
     from plankwise.data.pieces import Layout
     from plankwise.errors import ConfigError
-    from plankwise.tasks.table import read_encoding, read_separator
 
     if text and table is None:
         raise ConfigError("--text is given without --table; name the file that has this column")

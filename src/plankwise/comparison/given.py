@@ -54,9 +54,9 @@ def check_given(row: Given, run: Run) -> None:
         if exported is None or exported.is_checkpoint:
             task.check_head(run.loader.config(model), model, otherwise="")
         load_trained(run, model)
-        if not task.takes_tokenizers and run.own_tokenizer(model) is not None:
+        if task.needs_tokens is not None and run.own_tokenizer(model) is not None:
             raise ConfigError(
-                f"{model} has other tokens than the predecessor, and a task on {task.kind} is scored by the tokens of one; "
+                f"{model} has other tokens than the predecessor, but the task is on {task.kind}, where {task.needs_tokens}; "
                 "give a model with the predecessor's tokenizer"
             )
     except PlankwiseError as error:

@@ -10,10 +10,11 @@ from rich.console import Console
 
 from plankwise.comparison.given import Given
 from plankwise.comparison.speed import LATENCY, PREDECESSOR
-from plankwise.config import RunConfig, apply_override, validate_config
+from plankwise.config import RunConfig, validate_config
 from plankwise.errors import ConfigError, PlanError, PlankwiseError, RunError
 from plankwise.run import folders
 from plankwise.run.inputs import Inputs, check_plan
+from plankwise.toml import apply_override
 
 SHARED = ("task", "predecessor", "run", "evaluation")  # sections that no variant may change
 BUDGET = ("epochs", "max_steps", "batch_size", "evaluate_every", "early_stopping")

@@ -158,6 +158,11 @@ def prepare(source: Source, options: TaskOptions, *, seed: int) -> Prepared:
     return Prepared(train.pick(), {name: rows.pick() for name, rows in chosen.items()}, dropped, overlap)
 
 
+def kept_out_share(count: int) -> float:
+    """Of so many training examples, those that are kept out to choose by."""
+    return min(KEPT_OUT_SHARE, MOST_KEPT_OUT / max(1, count))
+
+
 def keep_out(prepared: Prepared, source: Source, seed: int) -> tuple[Prepared, pa.Table]:
     """The same with fewer training examples, and those that were taken out of them: a tenth, MOST_KEPT_OUT at most.
 
@@ -165,8 +170,9 @@ def keep_out(prepared: Prepared, source: Source, seed: int) -> tuple[Prepared, p
         DataError: there are too few.
     """
     labels = prepared.train["label"].to_numpy()
-    share = min(KEPT_OUT_SHARE, MOST_KEPT_OUT / len(labels))
-    taken = split(labels, share, stratified=source.kind == "classes", seed=seed + 1, names=source.labels)
+    taken = split(
+        labels, kept_out_share(len(labels)), stratified=source.kind == "classes", seed=seed + 1, names=source.labels
+    )
     return replace(prepared, train=pick(prepared.train, ~taken)), pick(prepared.train, taken)
 
 

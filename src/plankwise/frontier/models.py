@@ -16,7 +16,7 @@ from typing import Any
 
 from transformers import AutoModel, set_seed
 
-from plankwise.config import RunConfig, validate_config, without_none
+from plankwise.config import RunConfig, validate_config
 from plankwise.errors import ConfigError, RunError
 from plankwise.families import chains_of
 from plankwise.files import read_as, write_text
@@ -25,6 +25,7 @@ from plankwise.kinds import load_kind
 from plankwise.run.finetune import finetune
 from plankwise.run.sharing import ReadyPredecessor, train_successor
 from plankwise.task_kinds import PlainTexts
+from plankwise.toml import without_none
 from plankwise.training.job import Outcome
 
 MODEL, MADE = "model", "made.json"  # in a model's folder: its weights, and what making it took

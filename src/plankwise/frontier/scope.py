@@ -59,16 +59,14 @@ def find_scope(
         left_out.append(f"truncated-kd, since distillation (kd) is not offered for a task on {task.kind}")
     if formats and task.needs_torch is not None:
         left_out.append(f"{' and '.join(formats)}, since {task.needs_torch}; points are in torch alone")
-    elif formats and trimmed and not task.takes_tokenizers:
-        left_out.append(
-            f"trimmed vocabularies, since scores of models with different ones do not compare on a task on {task.kind}"
-        )
+    elif formats and trimmed and task.needs_tokens is not None:
+        left_out.append(f"trimmed vocabularies, since the task is on {task.kind}, where {task.needs_tokens}")
     return Scope(
         formats=tuple(formats) if task.needs_torch is None else (),
         tfidf=plain is not None and plain.classes is not None,
         static=static and plain is not None,
         truncated=is_distilled,
-        trimmed=trimmed and task.takes_tokenizers,
+        trimmed=trimmed and task.needs_tokens is None,
         left_out=tuple(left_out),
     )
 
@@ -95,8 +93,8 @@ def _check_encoder(run: Run, path: str) -> None:
         raise ConfigError(
             f"--encoder is {path!r}, but the task is on {task.kind}, which has no labels to train an encoder on; leave it out"
         )
-    if not task.takes_tokenizers and run.own_tokenizer(path) is not None:
+    if task.needs_tokens is not None and run.own_tokenizer(path) is not None:
         raise ConfigError(
-            f"--encoder is {path!r}, which has other tokens than the predecessor, and a task on {task.kind} is scored by the "
-            "tokens of one; give an encoder with the predecessor's tokenizer"
+            f"--encoder is {path!r}, which has other tokens than the predecessor, but the task is on {task.kind}, where "
+            f"{task.needs_tokens}; give an encoder with the predecessor's tokenizer"
         )

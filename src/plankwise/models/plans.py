@@ -30,6 +30,7 @@ from plankwise.models.hybrids import unlabel_inside
 from plankwise.models.loading import Loader
 from plankwise.models.planned import model_class
 from plankwise.models.planned_config import PlannedConfig
+from plankwise.models.sentences import SentenceEncoder
 from plankwise.parts import thin
 from plankwise.plan_options import TAPERED
 
@@ -136,11 +137,12 @@ def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int) -> l
 
     def load(path: str) -> nn.Module:
         loader = Loader(device=next(model.parameters()).device)
-        config = loader.config(path)
-        is_planned = isinstance(config, PlannedConfig)  # its blocks are not those of the model's own class
-        return loader.model(
-            path, model_class(type(model), type(config)) if is_planned else type(model), new_head=True
-        ).model
+        inside = model.model if isinstance(model, SentenceEncoder) else model
+        kind, config = type(inside), loader.config(path)
+        if isinstance(config, PlannedConfig):  # whose blocks are not those of the model's own class
+            kind = model_class(kind, type(config))
+        loaded = loader.model(path, kind, new_head=True).model
+        return loaded if inside is model else SentenceEncoder(loaded, model.files)
 
     return parts.build_successors(model, plan, init=init, seed=seed, load=load)
 

@@ -7,7 +7,7 @@ rows of the table; any other text is still encoded, into smaller pieces where a 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from plankwise.errors import ConfigError
+from plankwise.models.sentences import SentenceEncoder
 from plankwise.models.trimmed_tokenizer import trim_tokenizer
 
 SIZES = ("vocab_size", "decoder_vocab_size")  # keys of a config
@@ -44,15 +45,27 @@ def trim(model: Any, tokenizer: Any, texts: Sequence[str], *, min_count: int = 1
     """The model and its tokenizer with the tokens that the texts need, special tokens, and what any text needs to be encoded.
 
     The model is a new one of the same class, in eval mode, and gives on the texts what the old one gives, bit for bit. With a
-    `min_count` above 1 rare tokens go too, so that this holds only for texts without those.
+    `min_count` above 1 rare tokens go too, so that this holds only for texts without those. A sentence encoder keeps the tokens of
+    its prompts, too.
 
     Raises:
         PlankwiseError: the tokenizer or the model cannot be trimmed, or there is no text.
     """
     check_trimmable(model)
+    if isinstance(model, SentenceEncoder):
+        files = model.files
+        prompts = {index for prompt in files.prompts.values() for index in tokenizer(prompt)["input_ids"]}
+        small = _trim(
+            model.model, tokenizer, [text.lower() for text in texts[:]] if files.lower else texts, min_count, prompts
+        )
+        return replace(small, model=SentenceEncoder(small.model, files, squared=model.squared).eval())
+    return _trim(model, tokenizer, texts, min_count, set())
+
+
+def _trim(model: Any, tokenizer: Any, texts: Sequence[str], min_count: int, also: set[int]) -> Trimmed:
     rows = _rows(model)
     named = {index for config in _configs(model) for _, ids in _ids_in(config) for index in _flat(ids)}
-    found = trim_tokenizer(tokenizer, texts, min_count=min_count, also=named | _fixed(model))
+    found = trim_tokenizer(tokenizer, texts, min_count=min_count, also=named | _fixed(model) | also)
     beyond = sorted(index for index in named if len(tokenizer) <= index < rows)  # rows that only the config knows of
     kept = (*found.kept, *(index for index in beyond if index not in found.kept))
     if kept[-1] >= rows:
@@ -65,11 +78,12 @@ def trim(model: Any, tokenizer: Any, texts: Sequence[str], *, min_count: int = 1
 
 
 def check_trimmable(model: Any) -> None:
-    """Lets a model pass whose class builds it from a config with a `vocab_size`.
+    """Lets a model pass whose class builds it from a config with a `vocab_size`, or a sentence encoder with such a model.
 
     Raises:
         ConfigError: it cannot be trimmed.
     """
+    model = _reader(model)
     if not isinstance(model, PreTrainedModel) or not hasattr(model.config.get_text_config(), "vocab_size"):
         raise ConfigError(
             f"the model is a {type(model).__name__}, whose vocabulary cannot be trimmed; give a Hugging Face model that has a "
@@ -84,12 +98,17 @@ def reading(model: Any, own: Any, other: Any) -> Iterator[None]:
     table = torch.zeros(max(names.values()) + 1, dtype=torch.long)
     for token, index in names.items():
         table[index] = ids[token]
-    embeddings: nn.Module = model.get_input_embeddings()
+    embeddings: nn.Module = _reader(model).get_input_embeddings()
     handle = embeddings.register_forward_pre_hook(lambda module, args: (table.to(args[0].device)[args[0]], *args[1:]))
     try:
         yield
     finally:
         handle.remove()
+
+
+def _reader(model: Any) -> Any:
+    """What reads the tokens: the model, or that of a sentence encoder."""
+    return model.model if isinstance(model, SentenceEncoder) else model
 
 
 def _cut_model(model: Any, kept: Sequence[int]) -> Any:

@@ -7,6 +7,7 @@ must be such that doing it again goes on with it: a worker that is killed has do
 """
 
 import os
+import re
 import threading
 import time
 import uuid
@@ -235,11 +236,10 @@ def open_engine(url: str, option: str) -> Any:
     try:
         made = sql.make_url(url)
         engine = sql.create_engine(made, **engine_options(url))
-    except ArgumentError:
-        # Not repeated whole: it may hold a password.
-        raise ConfigError(
-            f"{option} is {url.partition(':')[0]!r} and so on, which is not the URL of a database; give one like {EXAMPLES}"
-        ) from None
+    except (ArgumentError, ValueError):  # the latter of a port that is not a number
+        scheme = re.match(r"[\w+.-]+://", url)  # the rest is not repeated: it may hold a password
+        what = "" if scheme is None else f" begins with {scheme[0]!r}, but"
+        raise ConfigError(f"{option}{what} is not the URL of a database; give one like {EXAMPLES}") from None
     except ModuleNotFoundError as error:
         if error.name == "psycopg":
             raise MissingExtraError(f"{option} {made.render_as_string()}", "psycopg", "postgresql") from None

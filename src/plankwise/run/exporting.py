@@ -46,10 +46,10 @@ def export(config: RunConfig, request: ExportRequest, out: Path, console: Consol
             check_length(config.training.max_length, model, tokenizer, path)
         console.print(f"export: {path} to {out}", soft_wrap=True)
         whole = model
-        if request.vocabulary and request.check and run is not None and not run.task.takes_tokenizers:
+        if request.vocabulary and request.check and run is not None and run.task.needs_tokens is not None:
             raise ConfigError(
-                f"--check is given with --vocabulary, but scores of models with different vocabularies do not compare on a task on "
-                f"{run.task.kind}; leave --check out"
+                f"--check is given with --vocabulary, but the task is on {run.task.kind}, where {run.task.needs_tokens}; leave "
+                "--check out"
             )
         if request.vocabulary:
             small = trim(

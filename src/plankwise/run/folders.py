@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from rich.console import Console
 
-from plankwise.config import RunConfig, parse_toml, validate_config
+from plankwise.config import RunConfig, validate_config
 from plankwise.context import count_processes
 from plankwise.errors import ConfigError, PlankwiseError, RunError, shorten
 from plankwise.files import is_leftover, read_as, sweep_leftovers, write_text
@@ -22,6 +22,7 @@ from plankwise.models.exported import FILE as EXPORTED
 from plankwise.options import MOST_GIVEN
 from plankwise.record import FILE
 from plankwise.run.log import RunLog
+from plankwise.toml import parse_toml
 
 CONFIG = "config.toml"
 LOCK = ".lock"

@@ -16,15 +16,16 @@ from typing import Any
 
 from torch import nn
 
-from plankwise.config import RunConfig, validate_config, without_none
+from plankwise.config import RunConfig, validate_config
 from plankwise.core.plan import late_sizes, spans_of
 from plankwise.efforts import TAPERED, THIN
-from plankwise.errors import PlanError
+from plankwise.errors import ConfigError, PlanError
 from plankwise.families import chains_of
 from plankwise.models.plans import make_plan, try_plan
 from plankwise.models.saving import save
 from plankwise.run.inputs import Run
 from plankwise.run.training import train
+from plankwise.toml import without_none
 from plankwise.training.job import Outcome
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -67,14 +68,24 @@ class Search:
         self.load = load
         self.seconds = 0.0
         self.trials: list[Trial] = []
+        self.methods = [name for name in METHODS if self._is_offered(name)]
+
+    def _is_offered(self, method: str) -> bool:
+        try:
+            self.run.task.check_config(self._config({}, method=METHODS[method], init="lower"))
+        except ConfigError as error:
+            self._say(f"{method} is not compared: {error}")
+            return False
+        return True
 
     def find(self) -> Found:
         """Searches, trains the best settings on several seeds, and gives the best of them."""
         plan, plans = self._find_plan()
         start = str(self.run.folder / FOLDER / _name(plan) / "solved")
         full = self._stage_steps()
-        rounds = max(1, math.ceil(math.log(len(METHODS) * len(RATES), KEEP)))
-        left = [(method, rate) for method in METHODS for rate in RATES]
+        left = [(method, rate) for method in self.methods for rate in RATES]
+        num_settings = len(left)
+        rounds = max(1, math.ceil(math.log(num_settings, KEEP)))
         scores: dict[tuple[str, float], float] = {}
         for number in range(rounds + 1):
             steps = max(1, round(full / KEEP ** (rounds - number)))
@@ -85,7 +96,7 @@ class Search:
         seeds = {seed: self._try(plan, start, method, rate, full, seed) for seed in range(first, first + SEEDS)}
         seed = max(seeds, key=lambda one: seeds[one][0])
         why = (
-            f"{method} at a learning rate of {rate:g} was the best of {len(METHODS) * len(RATES)} settings by successive halving, "
+            f"{method} at a learning rate of {rate:g} was the best of {num_settings} settings by successive halving, "
             f"seed {seed} the best of {SEEDS}, both on examples kept out of training; the plan had the least end effect of "
             f"{len(plans)}, solved and untrained"
         )

@@ -10,7 +10,7 @@ from plankwise.context import open_context, own_device
 from plankwise.errors import ConfigError
 from plankwise.models.loading import Loader
 from plankwise.models.saving import save, saved_size_mb, size_on_disk_mb
-from plankwise.models.sentences import SentenceEncoder, read_sentence_files
+from plankwise.models.sentences import load_as_saved
 from plankwise.models.vocabulary import trim
 from plankwise.run.inputs import read_run
 from plankwise.run.vocabulary import TASK, gather_texts
@@ -31,8 +31,8 @@ def trim_folder(config: RunConfig, sources: Sequence[str], out: Path, console: C
     task = read_run(config, context).task if TASK in sources else None
     texts = gather_texts(sources, task, "--vocabulary")
     loader = Loader(config.predecessor.remote_code, own_device())
-    model, tokenizer, files = loader.trained(path), loader.tokenizer(path), read_sentence_files(path)
+    model, tokenizer = load_as_saved(loader, path), loader.tokenizer(path)
     trimmed = trim(model, tokenizer, texts, min_count=min_count)
-    save(trimmed.model if files is None else SentenceEncoder(trimmed.model, files), out, trimmed.tokenizer)
+    save(trimmed.model, out, trimmed.tokenizer)
     sizes = {"size_mb_before": saved_size_mb(model, path), "size_mb": size_on_disk_mb(out)}
     return {"path": str(out), **trimmed.to_json(), **sizes}

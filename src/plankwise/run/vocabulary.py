@@ -68,10 +68,10 @@ def check_vocabulary(run: Run, predecessor: Any) -> None:
     options, task = run.config.plan, run.task
     if not options.vocabulary:
         return
-    if not task.takes_tokenizers:
+    if task.needs_tokens is not None:
         raise ConfigError(
-            f"{KEY} is {options.vocabulary}, but the task is on {task.kind}, where scores of models with different vocabularies do "
-            "not compare; take it out, and trim the finished successor: plankwise trim"
+            f"{KEY} is {options.vocabulary}, but the task is on {task.kind}, where {task.needs_tokens}; take it out, and trim the "
+            "finished successor: plankwise trim"
         )
     texts = gather_texts(options.vocabulary, task)
     check_trimmable(predecessor)

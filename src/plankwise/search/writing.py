@@ -9,8 +9,8 @@ from typing import Any
 
 import tomli_w
 
-from plankwise.config import without_none
 from plankwise.core.plan import Plan
+from plankwise.toml import without_none
 
 SAID_BY_SLOTS = ("successors", "spans", "slots", "cut", "chains", "part", "options")  # keys of [plan]
 PLANNED = "planned"  # what the name of a run with the plan ends in

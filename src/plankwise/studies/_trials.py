@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 
-from plankwise.config import RunConfig, apply_override, validate_config
+from plankwise.config import RunConfig, validate_config
 from plankwise.context import open_context
 from plankwise.errors import RunError
 from plankwise.files import read_json
 from plankwise.record import FILE, write_record
 from plankwise.run import folders
 from plankwise.studies import Measured, Point, StudyRequest, Trial
+from plankwise.toml import apply_override
 from plankwise.training.interruption import InterruptedRunError
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plankwise.config import RunConfig, apply_override, validate_config
+from plankwise.config import RunConfig, validate_config
 from plankwise.errors import ConfigError
+from plankwise.toml import apply_override
 
 SHARED = ("run", "predecessor", "task", "evaluation", "analysis")  # sections that all trials have alike
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"

@@ -12,12 +12,13 @@ Everything else that a run asks (how a model is loaded, batches, loss, scores, w
 Task.
 """
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -117,7 +118,10 @@ class Task(ABC):
     head_alone: HeadAlone | None = None  # how a new head begins
     on_disk: bool = False  # nothing can be scored before `lay_out` has written them
     gives_classes: bool = True  # whether the largest output is an answer
-    takes_tokenizers: bool = False  # whether models with a tokenizer of their own can be scored beside others
+    # Why models with other tokens than the predecessor's cannot be scored beside it, as part of a sentence; None if they can.
+    needs_tokens: str | None = "texts are encoded by the predecessor's tokenizer alone"
+    # The same task whose dev is training examples that were kept out: what chooses weights, if dev does not.
+    choosing: "Task | None" = None
     needs_torch: str | None = None  # why exported models cannot be scored, as part of a sentence; None if they can
 
     @property
@@ -187,8 +191,16 @@ class Task(ABC):
 
     def score_in_training(self, predictor: Predictor) -> dict[str, float]:
         """The same as `score`, which chooses a stage's best weights; a kind that can tell adds `score_halves`."""
+        if self.choosing is not None:
+            return self.choosing.score_outputs(self.choosing.outputs(predictor))
         outputs = self.outputs(predictor)
         return {**self.score_outputs(outputs), **self.score_halves(outputs)} if outputs else self.score(predictor)
+
+    def with_held_out(self, **changes: Any) -> Self:
+        """The same task with the held-out examples that `changes` says by attribute; before anything is kept of its own."""
+        other = copy.copy(self)
+        vars(other).update(changes)
+        return other
 
     def score_samples(self, outputs: Answers, draw: Draw) -> np.ndarray:
         """The score on R samples of dev, (R,), undefined where a sample has nothing to score; empty if the kind cannot tell."""
@@ -319,7 +331,8 @@ class Task(ABC):
 
     def describe(self) -> dict:
         """What the record says of the task."""
-        return {"facts": [], **self.to_json(), "kind": self.kind, "shown": self.shown.to_json()}
+        chosen_by = None if self.choosing is None else len(self.choosing.held_out.lengths)
+        return {"facts": [], "choosing": chosen_by, **self.to_json(), "kind": self.kind, "shown": self.shown.to_json()}
 
     def check_config(self, config: RunConfig) -> None:
         """Looks whether what the config asks for can be done on such a task.

@@ -10,17 +10,14 @@ from rich.console import Console
 from transformers import AutoModelForQuestionAnswering
 
 from plankwise.config import RunConfig
-from plankwise.data.cells import read_cells, read_columns
 from plankwise.data.pieces import Layout, Piece
-from plankwise.data.quotes import Tally
 from plankwise.data.squad import Question, read_squad
-from plankwise.data.tables import read_table
-from plankwise.errors import ConfigError, DataError
+from plankwise.errors import ConfigError
 from plankwise.files import write_text
 from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
 from plankwise.runtimes import open_predictor
-from plankwise.task_kinds._prediction_rows import write_rows
+from plankwise.task_kinds._prediction_rows import check_columns, check_file, find_test, read_texts, write_beside
 from plankwise.task_kinds._windows import choose_answers, encode_windows, find_spans, find_stride
 
 
@@ -57,26 +54,18 @@ def predict_table(
     Raises:
         PlankwiseError: the model or the table cannot be used.
     """
-    if len(texts) != 2:
-        raise ConfigError(
-            f"--text is given {len(texts)} time{'s' * (len(texts) != 1)}; name the column of the questions, then that of the texts"
-        )
-    if out.is_dir():
-        raise ConfigError(f"--out is {out}, which is a folder; give the name of a csv file")
-    answerer, tally = Answerer(config, loader), Tally()
-    table = read_table(path, texts, layout, key="--table", tell=tally.add)
-    for note in tally.notes:
-        console.print(note, soft_wrap=True)
+    check_columns(texts, 2, "name the column of the questions, then that of the texts")
+    check_file(out)
+    answerer, piece = Answerer(config, loader), Piece(path, layout)
+    table = read_texts(piece, texts, console)
     columns = [table[name].to_pylist() for name in texts]
     questions = [
         Question(str(row), "", context, question, (), ())
         for row, (question, context) in enumerate(zip(*columns, strict=True))
     ]
     found = answerer.answer(questions)
-    piece = Piece(path, layout)
-    names = read_columns(piece)
     cells = ([answer, f"{score:.6f}"] for answer, score in found)
-    write_rows(out, names, read_cells(piece, names), ["answer", "score"], cells, len(found), console)
+    write_beside(out, piece, ["answer", "score"], cells, len(found), console)
     return [out]
 
 
@@ -87,13 +76,10 @@ def predict_tests(config: RunConfig, loader: Loader, out: Path, console: Console
         PlankwiseError: the task has no test file, or the model does not fit.
     """
     options: Any = config.task
-    if out.is_file():
-        raise ConfigError(f"--out is {out}, which is a file; test files are written into a folder")
-    if options.test is None:
-        raise DataError("task.test is not given; name the file of questions, or give --table and --text twice")
-    questions = read_squad(options.test, key="task.test", answers=False)
+    test = find_test(options, out, "questions, or give --table and --text twice")
+    questions = read_squad(test, key="task.test", answers=False)
     found = Answerer(config, loader).answer(questions)
-    path = out / f"{Path(options.test).stem}.json"
+    path = out / f"{Path(test).stem}.json"
     answers = {question.id: answer for question, (answer, _) in zip(questions, found, strict=True)}
     write_text(path, json.dumps(answers, ensure_ascii=False, indent=1) + "\n")
     return [path]

@@ -7,9 +7,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from plankwise.config import RunConfig
-from plankwise.data.pieces import Layout
-from plankwise.data.quotes import Tally
-from plankwise.data.tables import read_table
+from plankwise.data.pieces import Layout, Piece
 from plankwise.errors import ConfigError
 from plankwise.evaluation.predict import predict
 from plankwise.files import whole_file
@@ -17,6 +15,7 @@ from plankwise.models.loading import Loader
 from plankwise.models.sentences import VECTORS, SentenceFiles, load_sentence_encoder, prepare, read_sentence_files
 from plankwise.runtimes import open_predictor
 from plankwise.task_kinds._encoding import encode_table
+from plankwise.task_kinds._prediction_rows import check_columns, read_texts
 
 PREDICTIONS = "vectors.npy"
 
@@ -31,8 +30,7 @@ def predict_table(
     Raises:
         PlankwiseError: the model or the table cannot be used.
     """
-    if len(texts) != 1:
-        raise ConfigError(f"--text is given {len(texts)} times; a sentence encoder takes one text")
+    check_columns(texts, 1, "a sentence encoder takes one text")
     if out.suffix != ".npy" or out.is_dir():
         raise ConfigError(f"--out is {out}; vectors are written to a .npy file: give the name of one")
     model, task = config.predecessor.path, config.task
@@ -41,10 +39,7 @@ def predict_table(
     predictor = open_predictor(
         config.evaluation.runtime, model, lambda path: load_sentence_encoder(loader, path, pooling=pooling)
     )
-    tally = Tally()
-    table = read_table(path, texts, layout, key="--table", tell=tally.add)
-    for note in tally.notes:
-        console.print(note, soft_wrap=True)
+    table = read_texts(Piece(path, layout), texts, console)
     prepared = prepare(table[texts[0]].to_pylist(), files.prompt if prompt is None else prompt, lower=files.lower)
     tokenizer = loader.tokenizer(model)
     length = files.length(tokenizer, config.training.max_length)

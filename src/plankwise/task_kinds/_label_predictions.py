@@ -15,8 +15,6 @@ from plankwise.config import RunConfig
 from plankwise.data.cells import make_safe, read_cells, read_columns
 from plankwise.data.encode import encode
 from plankwise.data.pieces import Layout, Piece
-from plankwise.data.quotes import Tally
-from plankwise.data.tables import read_table
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.predict import predict
 from plankwise.kinds import load_kind
@@ -24,7 +22,7 @@ from plankwise.models.labels import has_names
 from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
 from plankwise.runtimes import open_predictor
-from plankwise.task_kinds._prediction_rows import write_rows
+from plankwise.task_kinds._prediction_rows import check_file, check_folder, read_texts, write_rows
 
 CHUNK = 5_000  # rows encoded and predicted at once
 
@@ -74,8 +72,7 @@ def predict_table(
     """
     if len(texts) > 2:
         raise ConfigError(f"--text is given {len(texts)} times; a model takes one text or a pair")
-    if out.is_dir():
-        raise ConfigError(f"--out is {out}, which is a folder; give the name of a csv file")
+    check_file(out)
     _predict_file(Classifier(config, loader), Piece(path, layout), texts, out, console, key="--table")
     return [out]
 
@@ -86,8 +83,7 @@ def predict_tests(config: RunConfig, loader: Loader, out: Path, console: Console
     Raises:
         PlankwiseError: the task has no test files, or the model does not fit.
     """
-    if out.is_file():
-        raise ConfigError(f"--out is {out}, which is a file; test files are written into a folder")
+    check_folder(out)
     task: Any = config.task
     module = load_kind("tasks", task.name, key="task.name")
     written = []
@@ -132,10 +128,7 @@ def _predict_file(
     classifier: Classifier, piece: Piece, texts: list[str], out: Path, console: Console, *, key: str
 ) -> None:
     """Predicts the columns of text of a file, whose path `key` gave, and writes them beside all of its columns."""
-    tally = Tally()
-    table = read_table(piece.path, texts, piece.layout, key=key, tell=tally.add)
-    for note in tally.notes:
-        console.print(note, soft_wrap=True)
+    table = read_texts(piece, texts, console, key=key)
     named = dict(zip(("text", "text_pair"), (table[name] for name in texts), strict=False))
     outputs = classifier.outputs(pa.table(named), console)
     columns = read_columns(piece)

@@ -25,6 +25,7 @@ from plankwise.data.ranking import (
     with_queries,
 )
 from plankwise.data.retrieval import read_candidates, read_retrieval
+from plankwise.data.split import kept_out_share
 from plankwise.errors import ConfigError, DataError
 
 DEV = "dev"
@@ -91,6 +92,27 @@ def read_examples(options: Any, seed: int, console: Console) -> Examples:
     counts = np.diff(dev.bounds)
     console.print(f"dev: {len(dev.queries)} queries, each with {counts.min()} to {counts.max()} texts to rank")
     return Examples(train, 1 + triples, dev, left, dropped, tally.notes)
+
+
+def keep_out(examples: Examples, column: str, seed: int) -> tuple[Examples, Candidates]:
+    """The same with fewer training queries, and those that were taken out of them, a tenth; `column` has the scores.
+
+    Raises:
+        DataError: there are too few.
+    """
+    queries = examples.train["text"].to_pylist()
+    if len(names := set(queries)) > 1:
+        chosen = split_queries(queries, kept_out_share(len(names)), np.random.default_rng(seed))
+        taken = with_queries(examples.train, chosen)
+        found, _ = gather(gains_of(pick(examples.train, taken)))
+        if found.queries:
+            train = pick(examples.train, ~taken)
+            _check_train(train, column, triples=examples.together > 1)
+            return replace(examples, train=train), found
+    raise DataError(
+        f"of the {len(names)} training queries none that has both relevant texts and others can be kept out to choose by "
+        "(evaluation.choose_on = 'train'); add queries, or set evaluation.choose_on = 'dev'"
+    )
 
 
 def _read_folder(options: Any, seed: int, console: Console) -> tuple[Candidates, Left]:

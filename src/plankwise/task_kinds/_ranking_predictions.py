@@ -11,15 +11,12 @@ from rich.console import Console
 from scipy.stats import rankdata
 
 from plankwise.config import RunConfig
-from plankwise.data.cells import read_cells, read_columns
 from plankwise.data.pieces import Layout, Piece
-from plankwise.data.quotes import Tally
-from plankwise.data.tables import read_table
-from plankwise.errors import ConfigError, DataError
+from plankwise.errors import ConfigError
 from plankwise.models.loading import Loader
 from plankwise.models.rankers import scores_of
 from plankwise.task_kinds._label_predictions import Classifier
-from plankwise.task_kinds._prediction_rows import write_rows
+from plankwise.task_kinds._prediction_rows import check_columns, check_file, find_test, read_texts, write_beside
 from plankwise.task_kinds._ranking_examples import layout_of
 
 
@@ -31,12 +28,8 @@ def predict_table(
     Raises:
         PlankwiseError: the model or the table cannot be used.
     """
-    if len(texts) != 2:
-        raise ConfigError(
-            f"--text is given {len(texts)} time{'s' * (len(texts) != 1)}; name the column of the queries, then that of the texts"
-        )
-    if out.is_dir():
-        raise ConfigError(f"--out is {out}, which is a folder; give the name of a csv file")
+    check_columns(texts, 2, "name the column of the queries, then that of the texts")
+    check_file(out)
     _write(config, loader, Piece(path, layout), texts, out, console, key="--table")
     return [out]
 
@@ -48,11 +41,8 @@ def predict_tests(config: RunConfig, loader: Loader, out: Path, console: Console
         PlankwiseError: the task has no test file, or the model does not fit.
     """
     options: Any = config.task
-    if out.is_file():
-        raise ConfigError(f"--out is {out}, which is a file; test files are written into a folder")
-    if options.test is None:
-        raise DataError("task.test is not given; name the file of pairs to score, or give --table and --text twice")
-    piece = Piece(Path(options.test).expanduser(), layout_of(options))
+    test = find_test(options, out, "pairs to score, or give --table and --text twice")
+    piece = Piece(Path(test).expanduser(), layout_of(options))
     file = out / f"{piece.path.stem}.csv"
     _write(config, loader, piece, [options.query, options.text], file, console, key="task.test")
     return [file]
@@ -67,16 +57,12 @@ def _write(
         raise ConfigError(
             f"{path} has {len(model.labels)} classes, not one score; give a model that was trained on rankings"
         )
-    tally = Tally()
-    table = read_table(piece.path, texts, piece.layout, key=key, tell=tally.add)
-    for note in tally.notes:
-        console.print(note, soft_wrap=True)
+    table = read_texts(piece, texts, console, key=key)
     logits = model.outputs(pa.table({"text": table[texts[0]], "text_pair": table[texts[1]]}), console)
     ranks = rank_by_query(table[texts[0]].to_pylist(), logits)
     scores = scores_of(logits, loader.config(path), path)
-    columns = read_columns(piece)
     cells = ([f"{score:.6f}", str(rank)] for score, rank in zip(scores.tolist(), ranks.tolist(), strict=True))
-    write_rows(out, columns, read_cells(piece, columns), ["score", "rank"], cells, len(logits), console)
+    write_beside(out, piece, ["score", "rank"], cells, len(logits), console)
 
 
 def rank_by_query(queries: Sequence[str], scores: np.ndarray) -> np.ndarray:

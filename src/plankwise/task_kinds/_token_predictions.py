@@ -8,19 +8,16 @@ from rich.console import Console
 from transformers import AutoModelForTokenClassification
 
 from plankwise.config import RunConfig
-from plankwise.data.cells import read_cells, read_columns
 from plankwise.data.pieces import Layout, Piece
-from plankwise.data.quotes import Tally
-from plankwise.data.tables import read_table
 from plankwise.data.tagged import read_tagged
-from plankwise.errors import ConfigError, DataError
+from plankwise.errors import ConfigError
 from plankwise.evaluation.entities import NOTHING
 from plankwise.files import write_text
 from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
 from plankwise.runtimes import open_predictor
 from plankwise.task_kinds._encoding import tell_encoded
-from plankwise.task_kinds._prediction_rows import write_rows
+from plankwise.task_kinds._prediction_rows import check_columns, check_file, find_test, read_texts, write_beside
 from plankwise.task_kinds._words import encode_words, tag_words
 
 
@@ -58,19 +55,12 @@ def predict_table(
     Raises:
         PlankwiseError: the model or the table cannot be used.
     """
-    if len(texts) != 1:
-        raise ConfigError(f"--text is given {len(texts)} times; a tagger takes one text")
-    if out.is_dir():
-        raise ConfigError(f"--out is {out}, which is a folder; give the name of a csv file")
-    tagger, tally = Tagger(config, loader, console), Tally()
-    table = read_table(path, texts, layout, key="--table", tell=tally.add)
-    for note in tally.notes:
-        console.print(note, soft_wrap=True)
+    check_columns(texts, 1, "a tagger takes one text")
+    check_file(out)
+    tagger, piece = Tagger(config, loader, console), Piece(path, layout)
+    table = read_texts(piece, texts, console)
     tags = tagger.tag(path.stem, [text.split() for text in table[texts[0]].to_pylist()])
-    piece = Piece(path, layout)
-    columns = read_columns(piece)
-    cells = ([" ".join(row)] for row in tags)
-    write_rows(out, columns, read_cells(piece, columns), ["tags"], cells, len(tags), console)
+    write_beside(out, piece, ["tags"], ([" ".join(row)] for row in tags), len(tags), console)
     return [out]
 
 
@@ -81,17 +71,14 @@ def predict_tests(config: RunConfig, loader: Loader, out: Path, console: Console
         PlankwiseError: the task has no test file, or the model does not fit.
     """
     options: Any = config.task
-    if out.is_file():
-        raise ConfigError(f"--out is {out}, which is a file; test files are written into a folder")
-    if options.test is None:
-        raise DataError("task.test is not given; name the file of texts to tag, or give --table and --text")
-    texts = read_tagged(options.test, options.words, None, None, key="task.test", encoding=options.encoding)
+    test = find_test(options, out, "texts to tag, or give --table and --text")
+    texts = read_tagged(test, options.words, None, None, key="task.test", encoding=options.encoding)
     tagger = Tagger(config, loader, console)
     tags = tagger.tag("test", [text.words for text in texts])
     blocks = [
         "".join(f"{word}\t{tag}\n" for word, tag in zip(text.words, row, strict=True))
         for text, row in zip(texts, tags, strict=True)
     ]
-    path = out / f"{Path(options.test).stem}.conll"
+    path = out / f"{Path(test).stem}.conll"
     write_text(path, "\n".join(blocks))
     return [path]

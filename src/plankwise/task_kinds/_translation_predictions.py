@@ -6,17 +6,14 @@ from typing import Any
 from rich.console import Console
 
 from plankwise.config import RunConfig
-from plankwise.data.cells import read_cells, read_columns
 from plankwise.data.parallel import read_lines, read_pairs
 from plankwise.data.pieces import Layout, Piece
-from plankwise.data.tables import read_table
-from plankwise.errors import ConfigError, DataError
 from plankwise.files import write_text
 from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
 from plankwise.runtimes import open_predictor
 from plankwise.task_kinds._encoding import tell_encoded
-from plankwise.task_kinds._prediction_rows import write_rows
+from plankwise.task_kinds._prediction_rows import check_columns, check_file, find_test, read_texts, write_beside
 from plankwise.task_kinds._writing import encode_pairs, find_ends, write_texts
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -41,16 +38,12 @@ def predict_table(
     Raises:
         PlankwiseError: the model or the table cannot be used.
     """
-    if len(texts) != 1:
-        raise ConfigError(f"--text is given {len(texts)} times; a translator takes one text")
-    if out.is_dir():
-        raise ConfigError(f"--out is {out}, which is a folder; give the name of a csv file")
-    table = read_table(path, texts, layout, key="--table")
-    found = _translate(config, loader, path.stem, table[texts[0]].to_pylist(), console)
+    check_columns(texts, 1, "a translator takes one text")
+    check_file(out)
     piece = Piece(path, layout)
-    columns = read_columns(piece)
-    cells = ([text] for text in found)
-    write_rows(out, columns, read_cells(piece, columns), ["translation"], cells, len(found), console)
+    table = read_texts(piece, texts, console)
+    found = _translate(config, loader, path.stem, table[texts[0]].to_pylist(), console)
+    write_beside(out, piece, ["translation"], ([text] for text in found), len(found), console)
     return [out]
 
 
@@ -61,11 +54,8 @@ def predict_tests(config: RunConfig, loader: Loader, out: Path, console: Console
         PlankwiseError: the task has no test file, or the model does not fit.
     """
     options: Any = config.task
-    if out.is_file():
-        raise ConfigError(f"--out is {out}, which is a file; test files are written into a folder")
-    if options.test is None:
-        raise DataError("task.test is not given; name the file of texts to translate, or give --table and --text")
-    first = options.test if isinstance(options.test, str) else options.test[0]
+    test = find_test(options, out, "texts to translate, or give --table and --text")
+    first = test if isinstance(test, str) else test[0]
     if Path(first).suffix.lower() in TABLES:
         pairs, _ = read_pairs(first, options.source, options.target, key="task.test", encoding=options.encoding)
         texts = [pair.source for pair in pairs]

@@ -24,16 +24,24 @@ def find_texts(options: Any, path: str, key: str, seed: int) -> list[Shard]:
     return shuffled(shards, seed)
 
 
-def refuse_labels(config: RunConfig, task: str) -> None:
-    """Lets a config pass that reads no labels; `task` says what the task is.
+def refuse_solved_head(config: RunConfig, task: str) -> None:
+    """Lets a config pass that solves no head on labels; `task` says what the task is.
 
     Raises:
-        ConfigError: a head is to be solved on labels, or labelled examples are to be kept out.
+        ConfigError: a head is to be solved on labels.
     """
     if config.plan.solving.head == "labels":
         raise ConfigError(f"plan.solving.head is 'labels', but the task is {task}, which has none; leave it at 'kept'")
+
+
+def refuse_choosing(config: RunConfig, task: str, why: str) -> None:
+    """Lets a config pass in which dev chooses; `why` says what stands in the way of training examples, as part of a sentence.
+
+    Raises:
+        ConfigError: training examples are to choose.
+    """
     if config.evaluation.choose_on == "train":
         raise ConfigError(
-            f"evaluation.choose_on is 'train', which run.effort = 'hours' sets, but the task is {task}, which has no labelled "
-            "examples to keep out; choose run.effort = 'minutes', or evaluation.choose_on = 'dev'"
+            f"evaluation.choose_on is 'train', which run.effort = 'hours' sets, but the task is {task}, {why}; choose run.effort = "
+            "'minutes', or evaluation.choose_on = 'dev'"
         )

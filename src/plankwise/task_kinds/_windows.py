@@ -1,5 +1,6 @@
 """Windows: a question with a piece of its text, as many as the text needs; each shares some tokens with the one before."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -144,6 +145,20 @@ def find_spans(predictor: Predictor, windows: Windows, tokenizer: Any, batch_siz
             else:
                 found[row] = (0, 0, LOWEST, round(nothing * MILLIONTHS))
     return found
+
+
+def as_windows(spans: np.ndarray, own: Windows, other: Windows) -> np.ndarray:
+    """What was found in windows of a tokenizer (V, 4), for other windows of the same questions, (W, 4).
+
+    Each window says the best of all windows of its question, so that the same answers are chosen, and outputs of models with
+    different tokens have the same rows.
+    """
+    heads = [*own.heads(), len(spans)]
+    found = np.zeros((own.count, spans.shape[1]), dtype=spans.dtype)
+    for row, (start, end) in enumerate(itertools.pairwise(heads)):
+        some = spans[start:end]
+        found[row] = (*some[some[:, 2].argmax(), :3], some[:, 3].min())
+    return found[other.questions]
 
 
 def choose_answers(

@@ -19,6 +19,7 @@ from transformers import AutoModelForQuestionAnswering
 from plankwise.config import RunConfig
 from plankwise.data.batch import plain_collator
 from plankwise.data.encode import Encoded
+from plankwise.data.split import kept_out_share
 from plankwise.data.squad import Question, read_squad
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.error_view import ErrorView
@@ -32,7 +33,7 @@ from plankwise.task_kinds import Answers as Outputs
 from plankwise.task_kinds import Draw, Task, weighted_means
 from plankwise.task_kinds._answer_errors import compare_answers
 from plankwise.task_kinds._answer_predictions import predict_table, predict_tests
-from plankwise.task_kinds._windows import Windows, choose_answers, encode_windows, find_spans, find_stride
+from plankwise.task_kinds._windows import Windows, as_windows, choose_answers, encode_windows, find_spans, find_stride
 
 __all__ = ["Answers", "auto_class", "predict_table", "predict_tests", "read"]
 
@@ -46,6 +47,7 @@ class Answers(Task):
     score_names = ("f1",)
     beside = ("exact_match",)
     gives_classes = False
+    needs_tokens = None
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:
         self.options: Any = config.task
@@ -61,6 +63,16 @@ class Answers(Task):
         self.may_be_none = not all(one.answers for one in self.train_questions)
         self.dev_windows = self._encode(DEV, self.dev_questions)
         self.dev = {DEV: self.dev_windows.encoded}
+        self.own_windows: dict[int, Windows] = {}  # of models with a tokenizer of their own, by its identity
+        if config.evaluation.choose_on == "train":
+            share = kept_out_share(len(self.train_questions))
+            random = np.random.default_rng(config.run.seed_of_data + 1)
+            why = "keep any out to choose by; add texts, or set evaluation.choose_on = 'dev'"
+            kept_out, self.train_questions = _split(self.train_questions, share, random, why)
+            windows = self._encode("choosing", kept_out)
+            self.choosing = self.with_held_out(
+                dev_questions=kept_out, dev_windows=windows, dev={DEV: windows.encoded}, own_windows={}
+            )
 
     @cached_property
     def train(self) -> Encoded:  # type: ignore[override]
@@ -93,9 +105,22 @@ class Answers(Task):
         return make
 
     def outputs(self, predictor: Predictor) -> Outputs:
-        """What `find_spans` gives of each window, (W, 4)."""
-        found = find_spans(predictor, self.dev_windows, self.tokenizer, self.batch_size, self.options.longest_answer)
-        return {DEV: found}
+        """What `find_spans` gives of each window, (W, 4); of other windows than the task's, what `as_windows` makes of it."""
+        own = predictor.tokenizer
+        tokenizer, windows = self.tokenizer if own is None else own, self._windows_for(own)
+        found = find_spans(predictor, windows, tokenizer, self.batch_size, self.options.longest_answer)
+        return {DEV: found if own is None else as_windows(found, windows, self.dev_windows)}
+
+    def held_out_for(self, tokenizer: Any) -> Encoded:
+        return self._windows_for(tokenizer).encoded
+
+    def _windows_for(self, tokenizer: Any) -> Windows:
+        """Dev as a tokenizer encodes it, once for each; None stands for the task's."""
+        if tokenizer is None:
+            return self.dev_windows
+        if id(tokenizer) not in self.own_windows:
+            self.own_windows[id(tokenizer)] = self._encode(DEV, self.dev_questions, tokenizer)
+        return self.own_windows[id(tokenizer)]
 
     def score(self, predictor: Predictor) -> dict[str, float]:
         return self.score_outputs(self.outputs(predictor))
@@ -145,11 +170,6 @@ class Answers(Task):
                 "plan.solving.head is 'labels', which is for classes of whole texts, but the task is on answers in texts; leave it "
                 "at 'kept'"
             )
-        if config.evaluation.choose_on == "train":
-            raise ConfigError(
-                "evaluation.choose_on is 'train', which run.effort = 'hours' sets, but that is not offered for answers in texts; "
-                "choose run.effort = 'minutes', or evaluation.choose_on = 'dev'"
-            )
 
     def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
         score = self.score(predictor)["score"]
@@ -181,11 +201,14 @@ class Answers(Task):
             "cut": {"train": self.train.num_cut, DEV: self.dev[DEV].num_cut},
         }
 
-    def _encode(self, name: str, questions: Sequence[Question]) -> Windows:
-        windows = encode_windows(questions, self.tokenizer, self.max_length, self.stride)
+    def _encode(self, name: str, questions: Sequence[Question], own: Any = None) -> Windows:
+        """By a model's own tokenizer, if one is given."""
+        tokenizer = self.tokenizer if own is None else own
+        windows = encode_windows(questions, tokenizer, self.max_length, self.stride)
         cut = windows.encoded.num_cut
         told = f", {cut} longer than {self.max_length // 2} tokens and cut" if cut else ""
-        self.console.print(f"{name}: {len(questions)} questions{told}, {len(windows.places)} windows")
+        more = "" if own is None else f", {len(own)} tokens of a model's own"
+        self.console.print(f"{name}: {len(questions)} questions{told}, {len(windows.places)} windows{more}")
         return windows
 
     def _read(self) -> tuple[list[Question], list[Question]]:
@@ -195,7 +218,7 @@ class Answers(Task):
         if options.dev is not None:
             dev = read_squad(options.dev, key="task.dev")
         else:
-            dev, train = _split(train, options.dev_share, random)
+            dev, train = _split(train, options.dev_share, random, "split dev off; add texts, or give task.dev")
         dev = _draw(dev, options.dev_limit, random)
         seen, before = {one.context for one in dev}, len(train)
         train = list({(one.context, one.question): one for one in train}.values())
@@ -218,9 +241,9 @@ class Answers(Task):
 
 
 def _split(
-    questions: list[Question], share: float, random: np.random.Generator
+    questions: list[Question], share: float, random: np.random.Generator, why: str
 ) -> tuple[list[Question], list[Question]]:
-    """Dev and train by articles, or by texts if there is one article; so that no text is in both.
+    """Dev and train by articles, or by texts if there is one article; so that no text is in both. `why` ends the error.
 
     Raises:
         DataError: there is only one text.
@@ -229,7 +252,7 @@ def _split(
     groups = [one.article if by_article else one.context for one in questions]
     names = list(dict.fromkeys(groups))
     if len(names) < 2:
-        raise DataError("train has questions on 1 text, too few to split dev off; add texts, or give task.dev")
+        raise DataError(f"train has questions on 1 text, too few to {why}")
     count = min(max(1, round(len(names) * share)), len(names) - 1)
     chosen = {names[row] for row in random.permutation(len(names))[:count]}
     dev = [one for one, group in zip(questions, groups, strict=True) if group in chosen]

@@ -27,6 +27,7 @@ from plankwise.data.corpus import held_out, read_shard
 from plankwise.data.encode import Encoded
 from plankwise.data.quotes import Tally
 from plankwise.data.retrieval import Retrieval, Similarities, read_retrieval, read_similarities
+from plankwise.data.split import kept_out_share
 from plankwise.errors import ConfigError, DataError, RunError
 from plankwise.evaluation.error_view import ErrorView
 from plankwise.evaluation.errors import MODELS
@@ -52,11 +53,12 @@ from plankwise.task_kinds import Answers, Draw, Examined, Imitation, Loss, Plain
 from plankwise.task_kinds._embedding_errors import compare_neighbours
 from plankwise.task_kinds._embedding_predictions import PREDICTIONS, predict_table, predict_tests
 from plankwise.task_kinds._encoding import encode_table
-from plankwise.task_kinds._unlabelled import find_texts, refuse_labels
+from plankwise.task_kinds._unlabelled import find_texts, refuse_solved_head
 
 __all__ = ["PREDICTIONS", "Embedding", "auto_class", "predict_table", "predict_tests", "preview", "read"]
 
 DEV, SCORE = "dev", "neighbours"
+TRAIN, FITTED, SENTENCES, QUERIES, CORPUS = "train", "fitted", "sts", "queries", "corpus"  # names of other texts
 FEWEST = 2 * NEIGHBOURS  # held-out texts: with no more than the neighbours, all of them are
 MOST_FITTED = 10_000  # texts whose vectors others than transformers are fitted to
 ALIKE = 1e-4  # 1 − cosine of texts on average, below which a model tells none from another
@@ -68,6 +70,7 @@ class Embedding(Task):
     kind = "embedding"
     score_names = (SCORE,)
     gives_classes = False
+    needs_tokens = None
     shown = Shown(f"{NEIGHBOURS} neighbours kept", unit="texts", pipeline="sentence-similarity")
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:
@@ -93,8 +96,25 @@ class Embedding(Task):
         )
         self.notes: tuple[str, ...] = ()
         self.train_texts, self.dev_texts = self._read()
-        self.dev = {DEV: self._encode(DEV, self.dev_texts)}
+        self.encoded: dict[tuple[str, int], Encoded] = {}  # by name and by tokenizer; see `_encoded_for`
+        self.dev = {DEV: self._encoded_for(DEV, None)}
         self.imitation = Imitation(_read_vectors, _distance)
+        if config.evaluation.choose_on == "train":
+            self.choosing = self.with_held_out(dev_texts=self._keep_out(config.run.seed_of_data + 1), encoded={})
+            self.choosing.dev = {DEV: self.choosing.held_out_for(None)}
+
+    def _keep_out(self, seed: int) -> list[str]:
+        """Takes a tenth of the training texts, drawn by the seed, out of them."""
+        texts = self.train_texts
+        count = round(kept_out_share(len(texts)) * len(texts))
+        if count < FEWEST:
+            raise DataError(
+                f"evaluation.choose_on is 'train', which keeps {count} of {len(texts)} training texts out to choose by, but "
+                f"{FEWEST} are needed to find neighbours; add texts, or set evaluation.choose_on = 'dev'"
+            )
+        taken = set(np.random.default_rng(seed).permutation(len(texts))[:count].tolist())
+        self.train_texts = [text for row, text in enumerate(texts) if row not in taken]
+        return [text for row, text in enumerate(texts) if row in taken]
 
     def _find_files(self) -> SentenceFiles | None:
         """What the model says of prompts and lengths; an export says nothing, but the reference that it was made from."""
@@ -104,16 +124,18 @@ class Embedding(Task):
     @cached_property
     def train(self) -> Encoded:  # type: ignore[override]
         """Encoded when it is first asked for: scoring never does."""
-        return self._encode("train", self.train_texts)
+        return self._encoded_for(TRAIN, None)
 
     def training_texts(self) -> pa.ChunkedArray:
-        return pa.chunked_array([pa.array(self.train_texts, pa.large_string())])
+        """Behind the prompt, as they are encoded."""
+        texts = prepare(self.train_texts, self.prompt, lower=self.files.lower)
+        return pa.chunked_array([pa.array(texts, pa.large_string())])
 
     def plain_texts(self) -> PlainTexts:
         some = self.train_texts[:MOST_FITTED]
 
         def targets() -> np.ndarray:
-            return self._vectors(self._open_reference(), self._encode("train", some))
+            return self._vectors(self._open_reference(), FITTED)
 
         return PlainTexts([(text,) for text in some], targets, {DEV: self.texts(len(self.dev_texts))}, VECTORS)
 
@@ -122,7 +144,10 @@ class Embedding(Task):
         return Loaded(load_sentence_encoder(loader, path, pooling=self.options.pooling, squared=squared))
 
     def outputs(self, predictor: Predictor) -> Answers:
-        return {DEV: self._vectors(predictor, self.dev[DEV])}
+        return {DEV: self._vectors(predictor, DEV)}
+
+    def held_out_for(self, tokenizer: Any) -> Encoded:
+        return self._encoded_for(DEV, tokenizer)
 
     def score(self, predictor: Predictor) -> dict[str, float]:
         return self.examine(predictor).metrics
@@ -150,12 +175,26 @@ class Embedding(Task):
     @cached_property
     def reference(self) -> np.ndarray:
         """The vectors of dev (N, D) that others are compared with: the predecessor's, or those of task.reference."""
-        return self._vectors(self._open_reference(), self.dev[DEV])
+        return self._vectors(self._open_reference(), DEV)
 
     def _open_reference(self) -> Predictor:
         path = self.options.reference or self.config.predecessor.path
-        loader = Loader(self.config.predecessor.remote_code, own_device())
-        return TorchPredictor(self.load(loader, path).model)
+        predictor = TorchPredictor(self.load(self._loader, path).model)
+        predictor.tokenizer = self._reference_tokenizer
+        return predictor
+
+    @cached_property
+    def _reference_tokenizer(self) -> Any:
+        """The reference's own tokenizer, if it has other tokens than the task's."""
+        path = self.options.reference
+        if path is None or path == self.config.predecessor.path:
+            return None
+        found = self._loader.tokenizer(path)
+        return None if found.get_vocab() == self.tokenizer.get_vocab() else found
+
+    @property
+    def _loader(self) -> Loader:
+        return Loader(self.config.predecessor.remote_code, own_device())
 
     @cached_property
     def _reference_neighbours(self) -> np.ndarray:
@@ -178,7 +217,7 @@ class Embedding(Task):
         """What the files say that are measured beside."""
         found: dict[str, float] = {}
         if self.similarities is not None:
-            vectors = self._vectors(predictor, self._sentences)
+            vectors = self._vectors(predictor, SENTENCES)
             scores = {
                 name: score_similarity(vectors, pairs, wanted)
                 for name, (pairs, wanted) in self.similarities.files.items()
@@ -187,38 +226,42 @@ class Embedding(Task):
             if len(scores) > 1:
                 found |= {f"sts_{name}": value for name, value in scores.items()}
         if self.retrieval is not None:
-            queries, corpus = (self._vectors(predictor, encoded) for encoded in self._searched)
+            queries, corpus = (self._vectors(predictor, name) for name in (QUERIES, CORPUS))
             found |= score_retrieval(queries, corpus, self.retrieval.relevant)
         return found
 
-    @cached_property
-    def _sentences(self) -> Encoded:
-        assert self.similarities is not None
-        return self._encode_beside("sts", self.similarities.texts, self.files.prompt)
+    def _vectors(self, predictor: Predictor, name: str) -> np.ndarray:
+        """Of the texts of that name, (N, D) in their order."""
+        own = predictor.tokenizer
+        tokenizer = self.tokenizer if own is None else own
+        return predict(predictor, self._encoded_for(name, own), tokenizer, self.batch_size, output=VECTORS)
 
-    @cached_property
-    def _searched(self) -> tuple[Encoded, Encoded]:
-        """Queries and documents, behind the prompts that the predecessor has for them."""
-        assert self.retrieval is not None
-        query, document = self.files.prompt_for("query"), self.files.prompt_for("document", "passage", "corpus")
-        return (
-            self._encode_beside("queries", self.retrieval.queries, query),
-            self._encode_beside("corpus", self.retrieval.corpus, document),
-        )
+    def _encoded_for(self, name: str, own: Any) -> Encoded:
+        """The texts of a name as a tokenizer encodes them, once for each; None stands for the task's."""
+        key = (name, id(own))
+        if key not in self.encoded:
+            tokenizer = self.tokenizer if own is None else own
+            texts, prompt = self._texts_of(name)
+            # What is measured beside is cut where whoever uses the model cuts texts, not where training does.
+            beside = name in (SENTENCES, QUERIES, CORPUS)
+            length = self.files.length(tokenizer, self.max_length) if beside else self.max_length
+            table = pa.table({"text": prepare(texts, prompt, lower=self.files.lower)})
+            self.encoded[key] = encode_table(name, table, tokenizer, length, self.console, own=own is not None)
+        return self.encoded[key]
 
-    def _vectors(self, predictor: Predictor, encoded: Encoded) -> np.ndarray:
-        """(N, D) in the order of the texts."""
-        return predict(predictor, encoded, self.tokenizer, self.batch_size, output=VECTORS)
-
-    def _encode(self, name: str, texts: Sequence[str]) -> Encoded:
-        table = pa.table({"text": prepare(texts, self.prompt, lower=self.files.lower)})
-        return encode_table(name, table, self.tokenizer, self.max_length, self.console)
-
-    def _encode_beside(self, name: str, texts: Sequence[str], prompt: str) -> Encoded:
-        """Cut where whoever uses the model cuts texts, not where training does."""
-        table = pa.table({"text": prepare(texts, prompt, lower=self.files.lower)})
-        length = self.files.length(self.tokenizer, self.max_length)
-        return encode_table(name, table, self.tokenizer, length, self.console)
+    def _texts_of(self, name: str) -> tuple[Sequence[str], str]:
+        """The texts of a name, and the prompt that stands before them; the predecessor has some for queries and documents."""
+        if name == SENTENCES:
+            assert self.similarities is not None
+            return self.similarities.texts, self.files.prompt
+        if name == QUERIES:
+            assert self.retrieval is not None
+            return self.retrieval.queries, self.files.prompt_for("query")
+        if name == CORPUS:
+            assert self.retrieval is not None
+            return self.retrieval.corpus, self.files.prompt_for("document", "passage", "corpus")
+        found = {DEV: self.dev_texts, TRAIN: self.train_texts, FITTED: self.train_texts[:MOST_FITTED]}
+        return found[name], self.prompt
 
     def texts(self, most: int) -> list[tuple[str, ...]]:
         return [(text,) for text in self.dev_texts[:most]]
@@ -243,7 +286,7 @@ class Embedding(Task):
                 f"method.alpha is {method.alpha:g}, a weight of the predecessor's logits, but the task is on vectors, which are "
                 "the loss already; leave it at 0"
             )
-        refuse_labels(config, "on vectors")
+        refuse_solved_head(config, "on vectors")
         if config.predecessor.finetune is True:
             raise ConfigError(
                 "predecessor.finetune is true, but the task is on vectors, which has no labels to train a predecessor on; leave "
@@ -349,5 +392,5 @@ def read(config: RunConfig, tokenizer: Any, console: Console) -> Embedding:
 
 
 def preview(options: Any) -> Any:
-    """The options with as few texts as will do to look at a plan."""
-    return options.model_copy(update={"train_limit": 64, "dev_limit": 64})
+    """The options with as few texts as will do to look at a plan, some of them kept out to choose by."""
+    return options.model_copy(update={"train_limit": 10 * FEWEST, "dev_limit": 64})

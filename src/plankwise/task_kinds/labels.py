@@ -39,7 +39,7 @@ class Labels(Task):
     """A task's labelled examples, encoded for one tokenizer."""
 
     kind = "labels"
-    takes_tokenizers = True
+    needs_tokens = None
 
     def __init__(self, source: Source, prepared: Prepared, tokenizer: Any, config: RunConfig, console: Console) -> None:
         self.source = source

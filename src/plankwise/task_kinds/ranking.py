@@ -37,7 +37,7 @@ from plankwise.runtimes import Predictor
 from plankwise.task_kinds import Answers, Draw, Task, weighted_means
 from plankwise.task_kinds._encoding import encode_table
 from plankwise.task_kinds._ranking_errors import compare_rankings
-from plankwise.task_kinds._ranking_examples import DEV, read_examples
+from plankwise.task_kinds._ranking_examples import DEV, keep_out, read_examples
 from plankwise.task_kinds._ranking_predictions import predict_table, predict_tests
 from plankwise.task_kinds.labels import has_classifier
 
@@ -54,7 +54,7 @@ class Ranking(Task):
     score_names = (NDCG,)
     beside = (MRR,)
     gives_classes = False
-    takes_tokenizers = True
+    needs_tokens = None
     shown = Shown(NDCG, unit="pairs of query and text", pipeline="text-ranking")
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:
@@ -70,6 +70,13 @@ class Ranking(Task):
             self.loss = compare_neighbours
         self.own_dev: dict[int, Encoded] = {}  # for models with a tokenizer of their own, by its identity
         self.dev = {DEV: self._encode(DEV, self.candidates.table(), tokenizer)}
+        if config.evaluation.choose_on == "train":
+            self.examples, kept_out = keep_out(self.examples, self.options.score, config.run.seed_of_data + 1)
+            self.choosing = self.with_held_out(
+                examples=replace(self.examples, dev=kept_out),
+                own_dev={},
+                dev={DEV: self._encode("choosing", kept_out.table(), tokenizer)},
+            )
 
     def _find_loss(self) -> str:
         if self.examples.together > 1:
@@ -167,11 +174,6 @@ class Ranking(Task):
             raise ConfigError(
                 "plan.solving.head is 'labels', which is for classes of whole texts, but the task is on rankings; leave it at "
                 "'kept'"
-            )
-        if config.evaluation.choose_on == "train":
-            raise ConfigError(
-                "evaluation.choose_on is 'train', which run.effort = 'hours' sets, but that is not offered for rankings; choose "
-                "run.effort = 'minutes', or evaluation.choose_on = 'dev'"
             )
         for key, options in {"predecessor.training": config.predecessor.training, "training": config.training}.items():
             if options.batch_size % self.examples.together:

@@ -40,7 +40,7 @@ from plankwise.record import Shown
 from plankwise.runtimes import Predictor
 from plankwise.task_kinds import Answers, Draw, Examined, HeadAlone, Task
 from plankwise.task_kinds._text_errors import compare_losses
-from plankwise.task_kinds._unlabelled import find_texts, refuse_labels
+from plankwise.task_kinds._unlabelled import find_texts, refuse_choosing, refuse_solved_head
 
 FOLDER = Path("checkpoints") / "blocks"  # goes with the checkpoints when the run is finished
 DEV, SCORE = "dev", "1 / perplexity"
@@ -51,6 +51,7 @@ class Text(Task):
 
     kind = "text"
     on_disk = True
+    needs_tokens = "perplexity is over tokens, so that those of different vocabularies do not compare"
 
     def __init__(self, config: RunConfig, tokenizer: Any) -> None:
         self.options = options = config.task
@@ -150,7 +151,10 @@ class Text(Task):
         for key, texts in {"fitting": config.plan.fitting.texts, "solving": config.plan.solving.texts}.items():
             if texts is not None:
                 raise ConfigError(f"plan.{key}.texts is given, but the task is text already; take it out")
-        refuse_labels(config, "text")
+        refuse_solved_head(config, "text")
+        refuse_choosing(
+            config, "text", "where no sequences are kept out, and the search would have one method alone to compare"
+        )
 
     def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
         found = self.score(predictor)["perplexity"]

@@ -19,6 +19,7 @@ from transformers import AutoModelForTokenClassification, DataCollatorForTokenCl
 from plankwise.config import RunConfig
 from plankwise.data.encode import Encoded
 from plankwise.data.masking import IGNORED
+from plankwise.data.split import kept_out_share
 from plankwise.data.tagged import Tagged, read_tagged
 from plankwise.errors import ConfigError, DataError
 from plankwise.evaluation.entities import NOTHING, are_entities, count_entities, f1_of
@@ -44,7 +45,7 @@ class Tokens(Task):
     """Tagged texts for one tokenizer."""
 
     kind = "tokens"
-    takes_tokenizers = True
+    needs_tokens = None
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:
         self.options: Any = config.task
@@ -67,6 +68,26 @@ class Tokens(Task):
         self.dev_pieces = self._encode(DEV, self.dev_texts)
         self.dev = {DEV: self.dev_pieces.encoded}
         self.own_pieces: dict[int, Pieces] = {}  # of models with a tokenizer of their own, by its identity
+        if config.evaluation.choose_on == "train":
+            kept_out = self._keep_out(config.run.seed_of_data + 1)
+            pieces = self._encode("choosing", kept_out)
+            self.choosing = self.with_held_out(
+                dev_texts=kept_out, dev_pieces=pieces, dev={DEV: pieces.encoded}, own_pieces={}
+            )
+
+    def _keep_out(self, seed: int) -> list[Tagged]:
+        """Takes a tenth of the training texts, drawn by the seed, out of them."""
+        texts = self.train_texts
+        count = max(1, round(kept_out_share(len(texts)) * len(texts)))
+        taken = set(np.random.default_rng(seed).permutation(len(texts))[:count].tolist())
+        found = [text for row, text in enumerate(texts) if row in taken]
+        if count == len(texts) or (self.score_names == ("f1",) and all({NOTHING} >= set(one.tags) for one in found)):
+            raise DataError(
+                f"{count} of {len(texts)} training texts would be kept out to choose by (evaluation.choose_on = 'train'), and none "
+                "would be left, or they have no entity; add texts, or set evaluation.choose_on = 'dev'"
+            )
+        self.train_texts = [text for row, text in enumerate(texts) if row not in taken]
+        return found
 
     @cached_property
     def train(self) -> Encoded:  # type: ignore[override]
@@ -182,11 +203,6 @@ class Tokens(Task):
             raise ConfigError(
                 "plan.solving.head is 'labels', which is for classes of whole texts, but the task is on tags of words; leave it "
                 "at 'kept'"
-            )
-        if config.evaluation.choose_on == "train":
-            raise ConfigError(
-                "evaluation.choose_on is 'train', which run.effort = 'hours' sets, but that is not offered for tags of words; "
-                "choose run.effort = 'minutes', or evaluation.choose_on = 'dev'"
             )
 
     def check_head(self, config: Any, path: str, *, otherwise: str | None = None) -> None:

@@ -32,7 +32,7 @@ from plankwise.task_kinds import Answers, Draw, Task
 from plankwise.task_kinds._encoding import tell_encoded
 from plankwise.task_kinds._translation_errors import compare_translations
 from plankwise.task_kinds._translation_predictions import predict_table, predict_tests
-from plankwise.task_kinds._unlabelled import refuse_labels
+from plankwise.task_kinds._unlabelled import refuse_choosing, refuse_solved_head
 from plankwise.task_kinds._writing import encode_pairs, find_ends, write_texts
 
 __all__ = ["Translation", "auto_class", "predict_table", "predict_tests", "read"]
@@ -48,6 +48,7 @@ class Translation(Task):
     kind = "translation"
     gives_classes = False
     needs_torch = "an exported model cannot write texts here"
+    needs_tokens = "texts are read and written with the tokens of the predecessor alone, the one that a translation begins with too"
 
     def __init__(self, config: RunConfig, tokenizer: Any, console: Console) -> None:
         self.options: Any = config.task
@@ -153,7 +154,9 @@ class Translation(Task):
         for key, texts in {"fitting": config.plan.fitting.texts, "solving": config.plan.solving.texts}.items():
             if texts is not None:
                 raise ConfigError(f"plan.{key}.texts is given, but a decoder needs translations too; take it out")
-        refuse_labels(config, "translation")
+        refuse_solved_head(config, "translation")
+        why = "where each evaluation writes all texts anew, and the search would have one method alone to compare"
+        refuse_choosing(config, "translation", why)
 
     def check_predecessor(self, predictor: Predictor, path: str, *, given: bool = False) -> dict[str, str]:
         found = self.score(predictor)["bleu"]

@@ -1,11 +1,11 @@
 """Options of tasks whose examples are texts without labels, in files of any kind."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from plankwise import config
-from plankwise.tasks.table import read_encoding, read_quoting
+from plankwise.data.layouts import Encoding, Quoting
 
 
 class TextFiles(config.Options):
@@ -16,20 +16,10 @@ class TextFiles(config.Options):
     dev: str | None = Field(None, description="file or folder of held-out texts; a share of path if absent")
     unit: Literal["line", "file"] = Field("line", description="of a txt file, what is a document")
     column: str | None = Field(None, description="of csv, tsv, jsonl and parquet files, the column of the text")
-    encoding: str = Field("utf-8", description="how the files' characters are written, for example latin-1")
-    quoting: bool = Field(
+    encoding: Encoding = Field("utf-8", description="how the files' characters are written, for example latin-1")
+    quoting: Quoting = Field(
         True, description="of csv and tsv files, double quotes enclose fields; if false (or 'none') they are text"
     )
     train_limit: int | None = Field(None, ge=1, description="use at most this many documents for training")
     dev_share: float = Field(0.05, gt=0, lt=1, description="of the documents, held out when there is no task.dev")
     dev_limit: int | None = Field(1000, ge=1, description="use at most this many held-out documents")
-
-    @field_validator("encoding")
-    @classmethod
-    def _known_encoding(cls, value: str) -> str:
-        return read_encoding(value, "task.encoding")
-
-    @field_validator("quoting", mode="before")
-    @classmethod
-    def _by_name(cls, value: Any) -> Any:
-        return read_quoting(value)

@@ -1,12 +1,12 @@
 """Queries with texts that answer them more or less: pairs with a score, or triples of a query, a better text and a worse one."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from plankwise import config
+from plankwise.data.layouts import Encoding, Quoting, Separator
 from plankwise.errors import ConfigError
-from plankwise.tasks.table import read_encoding, read_quoting, read_separator
 
 KIND = "ranking"
 
@@ -33,10 +33,10 @@ class Options(config.Options):
     negatives: int = Field(
         20, ge=1, description="without candidates, texts drawn by the seed for each query beside the judged ones"
     )
-    separator: str | None = Field(None, description="between columns; a comma in .csv, a tab in .tsv if absent")
+    separator: Separator = Field(None, description="between columns; a comma in .csv, a tab in .tsv if absent")
     header: bool = Field(True, description="the first line names the columns; if false they are '0', '1', …")
-    encoding: str = Field("utf-8", description="how the files' characters are written, for example latin-1")
-    quoting: bool = Field(
+    encoding: Encoding = Field("utf-8", description="how the files' characters are written, for example latin-1")
+    quoting: Quoting = Field(
         True, description="double quotes enclose fields; if false (or 'none') they are part of the text"
     )
     train_limit: int | None = Field(
@@ -44,21 +44,6 @@ class Options(config.Options):
     )
     dev_limit: int | None = Field(None, ge=1, description="use at most this many dev queries, drawn by the seed")
     dev_share: float = Field(0.2, gt=0, lt=1, description="share of train's queries that becomes dev if there is none")
-
-    @field_validator("separator")
-    @classmethod
-    def _one_character(cls, value: str | None) -> str | None:
-        return read_separator(value, "task.separator")
-
-    @field_validator("encoding")
-    @classmethod
-    def _known_encoding(cls, value: str) -> str:
-        return read_encoding(value, "task.encoding")
-
-    @field_validator("quoting", mode="before")
-    @classmethod
-    def _by_name(cls, value: Any) -> Any:
-        return read_quoting(value)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -3,7 +3,6 @@
 Classes by name or numbers, on one text or on pairs; the columns are named in the recipe.
 """
 
-import codecs
 import re
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, field_validator, model_validator
 
+from plankwise.data.layouts import Encoding, Quoting, Separator
 from plankwise.data.pieces import Layout
 from plankwise.data.quotes import Tally, Tell, log
 from plankwise.data.source import Source, TaskOptions
@@ -25,44 +25,7 @@ METRICS = {
     "classes": ("accuracy", "f1", "macro_f1", "matthews", "roc_auc"),
     "number": ("pearson", "spearman"),
 }
-
-
-def read_separator(value: str | None, key: str) -> str | None:
-    """The character between columns that was asked for under `key`; `\\t` may be written out.
-
-    Raises:
-        ConfigError: more than a character, or one that cannot separate.
-    """
-    value = "\t" if value == "\\t" else value
-    if value is not None and (len(value) != 1 or not value.isascii() or value in '"\r\n'):
-        raise ConfigError(f'{key} is {value!r}; give one ASCII character such as , ; | or "\\t"')
-    return value
-
-
 WHOLE = re.compile(r"-?\d{1,300}")  # a class that is sorted as a number
-NOT_FOR_FILES = ("idna", "punycode", "raw_unicode_escape", "unicode_escape", "raw-unicode-escape", "unicode-escape")
-
-
-def read_encoding(value: str, key: str) -> str:
-    """The encoding that was asked for under `key`.
-
-    Raises:
-        ConfigError: Python does not know it, or knows it for something else than files.
-    """
-    advice = "try utf-8, utf-16, latin-1 or cp1252"
-    try:
-        name = codecs.lookup(value).name
-        "".encode(value)
-    except (LookupError, UnicodeError, ValueError):
-        raise ConfigError(f"{key} is {value!r}; Python has no such encoding: {advice}") from None
-    if name in NOT_FOR_FILES:
-        raise ConfigError(f"{key} is {value!r}, which is not what files are written in: {advice}")
-    return value
-
-
-def read_quoting(value: Any) -> Any:
-    """Whether double quotes enclose fields; how other programs name it, 'double' and 'none', will do, too."""
-    return {"double": True, "none": False}.get(value, value) if isinstance(value, str) else value
 
 
 class Options(TaskOptions):
@@ -76,10 +39,10 @@ class Options(TaskOptions):
     labels: list[str] | None = Field(
         None, min_length=2, description="classes in order; those found in train, sorted, if absent"
     )
-    separator: str | None = Field(None, description="between columns; a comma in .csv, a tab in .tsv if absent")
+    separator: Separator = Field(None, description="between columns; a comma in .csv, a tab in .tsv if absent")
     header: bool = Field(True, description="the first line names the columns; if false they are '0', '1', …")
-    encoding: str = Field("utf-8", description="how the file's characters are written, for example latin-1")
-    quoting: bool = Field(
+    encoding: Encoding = Field("utf-8", description="how the file's characters are written, for example latin-1")
+    quoting: Quoting = Field(
         True, description="double quotes enclose fields; if false (or 'none') they are part of the text"
     )
     metric: str | None = Field(
@@ -99,21 +62,6 @@ class Options(TaskOptions):
         if isinstance(value, list) and (len(value) not in (1, 2) or len(set(value)) < len(value)):
             raise ConfigError(f"task.text is {value!r}; give one column, or two different ones")
         return value
-
-    @field_validator("separator")
-    @classmethod
-    def _one_character(cls, value: str | None) -> str | None:
-        return read_separator(value, "task.separator")
-
-    @field_validator("encoding")
-    @classmethod
-    def _known_encoding(cls, value: str) -> str:
-        return read_encoding(value, "task.encoding")
-
-    @field_validator("quoting", mode="before")
-    @classmethod
-    def _by_name(cls, value: Any) -> Any:
-        return read_quoting(value)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -2,11 +2,11 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from plankwise import config
+from plankwise.data.layouts import Encoding
 from plankwise.errors import ConfigError
-from plankwise.tasks.table import read_encoding
 
 KIND = "tokens"
 
@@ -24,15 +24,10 @@ class Options(config.Options):
     metric: Literal["f1", "accuracy"] | None = Field(
         None, description="the score; entities' f1 if all tags are O, B-…, I-…, E-… or S-…, else accuracy, if absent"
     )
-    encoding: str = Field("utf-8", description="how a CoNLL file's characters are written, for example latin-1")
+    encoding: Encoding = Field("utf-8", description="how a CoNLL file's characters are written, for example latin-1")
     train_limit: int | None = Field(None, ge=1, description="use at most this many training texts, drawn by the seed")
     dev_limit: int | None = Field(None, ge=1, description="use at most this many dev texts, drawn by the seed")
     dev_share: float = Field(0.2, gt=0, lt=1, description="share of train that becomes dev when there is no dev set")
-
-    @field_validator("encoding")
-    @classmethod
-    def _known_encoding(cls, value: str) -> str:
-        return read_encoding(value, "task.encoding")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

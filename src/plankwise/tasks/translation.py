@@ -2,11 +2,11 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from plankwise import config
+from plankwise.data.layouts import Encoding
 from plankwise.errors import ConfigError
-from plankwise.tasks.table import read_encoding
 
 KIND = "translation"
 FILES = "two text files, a text a line, .gz or not, or a table"
@@ -20,15 +20,10 @@ class Options(config.Options):
     source: str = Field("source", description="of a table, the column with the text")
     target: str = Field("target", description="of a table, the column with its translation")
     beams: int = Field(1, ge=1, description="of the search for a translation; 1 takes the likeliest token each time")
-    encoding: str = Field("utf-8", description="how the files' characters are written, for example latin-1")
+    encoding: Encoding = Field("utf-8", description="how the files' characters are written, for example latin-1")
     train_limit: int | None = Field(None, ge=1, description="use at most this many training texts, drawn by the seed")
     dev_limit: int | None = Field(None, ge=1, description="use at most this many dev texts, drawn by the seed")
     dev_share: float = Field(0.05, gt=0, lt=1, description="share of train that becomes dev when there is no dev set")
-
-    @field_validator("encoding")
-    @classmethod
-    def _known_encoding(cls, value: str) -> str:
-        return read_encoding(value, "task.encoding")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
