@@ -16,6 +16,7 @@ from plankwise.files import write_text
 PATH = "bert.encoder.layer"
 WHOLE = (1.0, 1.0)
 SIX = {
+    "uniform": [(0.25, 1.0)] * 6,
     "taper-a": [WHOLE, *[(0.25, 1.0)] * 2, *[(0.125, 0.75)] * 3],
     "taper-b": [WHOLE, *[(0.25, 0.6667)] * 5],
     "taper-c": [WHOLE, (0.5, 1.0), (0.25, 1.0), *[(0.125, 0.5)] * 3],
