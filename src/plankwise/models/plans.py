@@ -137,12 +137,12 @@ def build_successors(model: nn.Module, plan: Plan, *, init: str, seed: int) -> l
 
     def load(path: str) -> nn.Module:
         loader = Loader(device=next(model.parameters()).device)
-        inside = model.model if isinstance(model, SentenceEncoder) else model
-        kind, config = type(inside), loader.config(path)
+        encoder = model if isinstance(model, SentenceEncoder) else None
+        kind, config = type(model if encoder is None else encoder.model), loader.config(path)
         if isinstance(config, PlannedConfig):  # whose blocks are not those of the model's own class
             kind = model_class(kind, type(config))
         loaded = loader.model(path, kind, new_head=True).model
-        return loaded if inside is model else SentenceEncoder(loaded, model.files)
+        return loaded if encoder is None else SentenceEncoder(loaded, encoder.files)
 
     return parts.build_successors(model, plan, init=init, seed=seed, load=load)
 
