@@ -367,6 +367,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--part", action="append", choices=PARTS, default=[])
     parser.add_argument("--task", action="append", default=[], help="of all rows, only those of this task")
+    parser.add_argument("--only", action="append", default=[], help="of all rows, only those with this in their name")
     parser.add_argument("--plans", type=Path, help="plans to compute, too")
     parser.add_argument("--method", action="append", default=[], help="that trains each plan")
     parser.add_argument("--steps", type=int, default=120, help="of each plan's training")
@@ -381,6 +382,8 @@ def main() -> None:
         rows += planned(arguments.plans, arguments.method, arguments.steps)
     for row in rows:
         if arguments.task and row.task not in arguments.task:
+            continue
+        if arguments.only and not any(text in row.name for text in arguments.only):
             continue
         if arguments.again or claim(arguments.folder, row):
             cells.compute_row(row)

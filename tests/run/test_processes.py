@@ -66,7 +66,9 @@ def weights(folder):
 def assert_close(found, expected):
     for name in MODELS:
         for key, value in expected[name].items():
-            torch.testing.assert_close(found[name][key], value, atol=2e-4, rtol=0)
+            # A bias of all keys changes no attention: its gradient is rounding alone, which Adam makes whole steps of.
+            if not key.endswith("key.bias"):
+                torch.testing.assert_close(found[name][key], value, atol=2e-4, rtol=0)
 
 
 def test_two_processes_train_the_same_successor_as_one_also_if_all_are_killed_on_the_way(recipe, tmp_path):
