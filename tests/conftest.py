@@ -33,9 +33,9 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_collection_modifyitems(items: list) -> None:
-    """Marks modules whose tests send signals to their own process: `make test` gives them a process without other tests."""
+    """Marks tests that send signals to their own process: `make test` gives them a process without other tests."""
     for item in items:
-        if "signal" in vars(item.module) or "stopping" in getattr(item, "fixturenames", ()):
+        if "stopping" in getattr(item, "fixturenames", ()):
             item.add_marker("signals")
 
 

@@ -15,6 +15,7 @@ from plankwise.comparison.tables import tabulate
 from plankwise.config import validate_config
 from plankwise.errors import ConfigError, RunError
 from plankwise.run.sharing import make_predecessor, open_inputs
+from plankwise.training import stage
 from plankwise.training.interruption import InterruptedRunError
 
 QUIET = Console(quiet=True)
@@ -179,6 +180,19 @@ def test_the_predecessor_is_trained_once_for_all_calls(trained, tiny_model_folde
     assert before.predecessor["score"] == after.predecessor["score"]
     assert not lines(console, "predecessor: step")
     assert lines(console, "cell") == ["cell 2 of 2: ours, seed 1, films; less than a minute left"]
+
+
+def test_what_the_predecessor_says_is_asked_once_and_counts_for_every_cell(trained, tmp_path, monkeypatch):
+    asked, compute = [], stage.compute_targets
+    monkeypatch.setattr(stage, "compute_targets", lambda *given: asked.append(1) or compute(*given))
+    both = Variant("both", ("method.name=replacing", "method.alpha=0.5"))
+    (task,) = run_grid([trained], [CUT, KD, both], [0, 1], tmp_path / "all", QUIET)
+    assert len(asked) == 1
+    spent = {cell.notes["targets"]["seconds"] for cell in task.cells if cell.label != "cut"}
+    assert len(spent) == 1  # in every cell's seconds, as if it had asked alone
+    (alone,) = run_grid([trained], [KD], [1], tmp_path / "alone", QUIET)
+    (shared,) = (cell for cell in task.cells if (cell.label, cell.seed) == ("kd", 1))
+    assert np.array_equal(shared.outputs["dev"], alone.cells[0].outputs["dev"])
 
 
 def test_a_cell_that_fails_says_why_lets_the_others_run_and_is_tried_again(trained, tmp_path):

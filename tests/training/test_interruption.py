@@ -6,6 +6,8 @@ import pytest
 
 from plankwise.training.interruption import InterruptedRunError, interruptible, requested, stopping_after_a_step
 
+pytestmark = pytest.mark.signals
+
 
 def test_outside_of_training_a_signal_stops_at_once_even_where_failures_are_caught():
     went_on = False

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from plankwise.context import Context
 from plankwise.training import targets as module
-from plankwise.training.targets import Targets, compute_targets, read_logits
+from plankwise.training.targets import KeptTargets, Targets, compute_targets, read_logits
 
 CONTEXT = Context(Console(quiet=True), Path())
 
@@ -59,3 +59,23 @@ def test_targets_may_have_a_row_for_each_token_and_are_cut_to_the_batch(bert, te
         alone = bert.eval().bert(torch.tensor([texts.train.dataset[row]["input_ids"]])).last_hidden_state
     found = targets.take("states", torch.tensor([row]), like=alone)
     torch.testing.assert_close(found, alone)
+
+
+def test_the_last_targets_are_kept_by_examples_and_key(texts):
+    kept, computed = KeptTargets(), []
+
+    def get(key, train=texts.train, *, on_disk=False):
+        def compute():
+            computed.append(key)
+            return Targets({}, 0.0, on_disk=on_disk)
+
+        return kept.get(train, key, compute)
+
+    first = get("a")
+    assert get("a") is first
+    assert get("a", texts.train.take(range(2))) is not first
+    get("b")
+    get("c", on_disk=True)
+    get("c")
+    assert computed == ["a", "a", "b", "c", "c"]
+    assert get("a") is not first  # two others were used since

@@ -68,7 +68,11 @@ class RehearsedStage(Stage):
             self.estimate.memory[self.name] = found.memory
         return found
 
-    def targets(self, model: nn.Module, read: Read) -> Targets:
+    def targets(self, predecessor: nn.Module, read: Read) -> Targets:
+        """Those of this rehearsal alone: a run that follows is not to find them."""
+        return self.outputs(predecessor, read)
+
+    def outputs(self, model: nn.Module, read: Read) -> Targets:
         """Targets of the right shapes, all of them those of the longest text."""
         lengths = self.train.lengths
         order = np.argsort(lengths, kind="stable")[::-1]

@@ -65,7 +65,7 @@ def compress(job: Job, options: Options) -> Outcome:
     model: Any = with_exits(truncate(start), tolerance=options.tolerance)
     result = stage.run(model, reads_first_token=True)
 
-    targets = few.targets(model, _read)
+    targets = few.outputs(model, _read)
     labels = few.train.dataset.with_format("numpy")["labels"][:]
     kept_out = Answered.of(targets.arrays, labels, slice(num_kept_out))
     others = Answered.of(targets.arrays, labels, slice(num_kept_out, None))

@@ -28,6 +28,7 @@ from plankwise.task_kinds import Task, read_task
 from plankwise.training.callbacks import Show
 from plankwise.training.fitting import read_texts
 from plankwise.training.stage import Stage
+from plankwise.training.targets import KeptTargets
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Run:
         default_factory=dict, compare=False
     )  # of models' own, by path; see `own_tokenizer`
     rehearse: Callable[[Stage], Stage] | None = None  # makes of a stage one that trains nothing
+    kept_targets: KeptTargets = field(default_factory=KeptTargets, compare=False)
 
     @property
     def folder(self) -> Path:
@@ -89,6 +91,7 @@ class Run:
             collate=task.collate,
             show=_show(task, self.config),
             weigh=task.weigh,
+            kept_targets=self.kept_targets,
         )
         return stage if self.rehearse is None else self.rehearse(stage)
 

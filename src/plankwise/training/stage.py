@@ -28,7 +28,7 @@ from plankwise.training.dropout import fast_dropout
 from plankwise.training.first_token import first_token_only
 from plankwise.training.interruption import InterruptedRunError, requested, stopping_after_a_step
 from plankwise.training.products import fast_products
-from plankwise.training.targets import Targets, compute_targets
+from plankwise.training.targets import KeptTargets, Targets, compute_targets
 from plankwise.training.trainer import Score, StageTrainer
 
 
@@ -82,6 +82,7 @@ class Stage:
     weigh: Weigh | None = None  # how much a batch counts in the mean over a step, if not by its examples
     watched: bool = True  # whether its score is the task's, which whoever watches the run hears of
     slow: Mapping[str, float] = field(default_factory=dict)  # parameters with a share of the learning rate, by name
+    kept_targets: KeptTargets = field(default_factory=KeptTargets)  # of other runs on the same predecessor
 
     def with_steps(self, steps: int, **options: Any) -> "Stage":
         """The same for so many steps, with other options."""
@@ -281,8 +282,13 @@ class Stage:
     def _evaluate_every(self) -> int:
         return self.options.evaluate_every or self._steps_per_epoch
 
-    def targets(self, model: nn.Module, read: Read) -> Targets:
-        """What `read` takes from the model's outputs on the training examples, each run once."""
+    def targets(self, predecessor: nn.Module, read: Read) -> Targets:
+        """What `read` takes from the predecessor's outputs on the training examples; runs on the same ones share it."""
+        key = read, self.options.fast_products, self.options.precision
+        return self.kept_targets.get(self.train, key, lambda: self.outputs(predecessor, read))
+
+    def outputs(self, model: nn.Module, read: Read) -> Targets:
+        """What `read` takes from a model's outputs on the training examples, each run once."""
         with self.products():
             return compute_targets(model, self.train, self.tokenizer, read, self.folder, self.context)
 

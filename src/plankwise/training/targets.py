@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from plankwise.task_kinds import Read
 
 MEMORY_MB = 1024  # more than this is kept on disk
 BATCH_SIZE = 64
+MOST_KEPT = 2
 
 
 class Targets:
@@ -45,6 +47,24 @@ class Targets:
             "passes_saved": saved,
             "seconds_saved": saved * self.seconds,
         }
+
+
+class KeptTargets:
+    """Targets that the runs of one predecessor share, the last ones used; those on disk belong to their run."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, tuple[Encoded, Targets]] = {}
+
+    def get(self, train: Encoded, key: Hashable, compute: Callable[[], Targets]) -> Targets:
+        """What `compute` gives, or gave before for these very examples and an equal key."""
+        key = id(train.dataset), key  # examples are kept too, or another's could come to have their id
+        kept = self._found.pop(key, None)
+        found = compute() if kept is None else kept[1]
+        if not found.on_disk:
+            self._found[key] = train, found
+            while len(self._found) > MOST_KEPT:
+                self._found.pop(next(iter(self._found)))
+        return found
 
 
 def compute_targets(
