@@ -105,6 +105,11 @@ def lay_under(data: dict, kind: str | None) -> dict:
     return filled
 
 
+def keeps_all_layers(plan: dict[str, Any]) -> bool:
+    """Whether a plan has a thin layer for each layer, as `seconds` and `minutes` make it."""
+    return plan["part"] == THIN["part"] and plan["slots"] is None and plan["cut"] in (THIN["cut"], TAPERED["cut"])
+
+
 def unless_shaped(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """A method's defaults for the plan; where a recipe says itself which blocks are replaced, or by what, none of them does."""
     if any(given.get(key) is not None for key in SHAPE - {"options"}):

@@ -25,8 +25,8 @@ class PlanOptions(Options):
     cut: Literal["even", "late", "each", "tapered"] = Field(
         "even",
         description="how blocks are cut into spans that are not listed: even; late: the first block alone, the longest last; "
-        "each: a successor for each block, which its part makes smaller; tapered: the first block alone, each above it thin, the "
-        "higher the thinner",
+        "each: a successor for each block, which its part makes smaller; tapered: the lowest sixth of the blocks alone, each "
+        "above it thin, the higher the thinner",
     )
     spans: list[list[int]] | None = Field(
         None, description="listed spans, uneven if you like; a block in no span is left alone"

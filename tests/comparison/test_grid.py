@@ -195,6 +195,15 @@ def test_what_the_predecessor_says_is_asked_once_and_counts_for_every_cell(train
     assert np.array_equal(shared.outputs["dev"], alone.cells[0].outputs["dev"])
 
 
+def test_a_row_whose_copies_cannot_be_made_is_refused_before_anything_is_trained(trained, tmp_path):
+    copies = Variant("copies", ("method.name=tinybert", "method.augmentation.copies=2"))
+    with pytest.raises(
+        ConfigError, match=r"row 'copies' of films: method\.augmentation\.copies is above 0, which needs a masked"
+    ):
+        run_grid([trained], [CUT, copies], [0], tmp_path, QUIET)
+    assert not list(tmp_path.rglob("cell.json"))
+
+
 def test_a_cell_that_fails_says_why_lets_the_others_run_and_is_tried_again(trained, tmp_path):
     wild = Variant("wild", ("method.name=finetune", "training.learning_rate=1e38", "training.max_steps=3"))
     run_grid([trained], [CUT], [0], tmp_path, QUIET)

@@ -39,6 +39,10 @@ def test_a_first_line_with_the_number_of_words_is_passed_over(file):
     assert read_vectors(file("2 2\nfilm 1 0\nplot 0 1\n")).words == ["film", "plot"]
 
 
+def test_a_token_with_blanks_is_passed_over(file):
+    assert read_vectors(file("film 1 0\nat name@domain.com 0.1 2\nplot 0 1\n")).words == ["film", "plot"]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

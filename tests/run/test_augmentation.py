@@ -44,6 +44,20 @@ def test_a_run_learns_from_copies_and_says_so_and_the_truncated_model_has_as_man
     assert phases["intermediate"]["steps"] + phases["prediction"]["steps"] == phases["truncated"]["steps"] == steps
 
 
+def test_steps_for_int8_are_a_share_of_those_with_copies(recipe, masked_folder, tiny_expert_folder):
+    text = recipe.read_text("utf-8").replace("max_steps = 2\n", "epochs = 1\nbatch_size = 8\n")
+    recipe.write_text(text, "utf-8")
+    model = [f"predecessor.path={tiny_expert_folder}", f"method.augmentation.model={masked_folder}"]
+    more = [
+        "plan.init=lower",
+        "training.quantising.share=0.5",
+        "evaluation.truncated=false",
+        "evaluation.latency=false",
+    ]
+    record = compress(load_config(recipe, [*ON, *model, *more]), Console(quiet=True))
+    assert record["steps"] == -(-3 * record["task"]["train"] // 8)
+
+
 def test_a_predecessor_without_a_head_for_hidden_words_needs_a_model_that_has_one(refusal, tiny_model_folder):
     assert refusal(*ON) == (
         f"method.augmentation.copies is above 0, which needs a masked language model, and the predecessor {tiny_model_folder} has "

@@ -3,16 +3,18 @@
 import io
 import shutil
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 import plankwise
 from plankwise.config import load_config, validate_config
 from plankwise.efforts import read_duration
-from plankwise.errors import ConfigError
+from plankwise.errors import ConfigError, PlanError
 from plankwise.record import read_record
+from plankwise.run import inputs
 from plankwise.run.compress import compress
 from plankwise.run.folders import discard_untrained
 from plankwise.run.searching import METHODS, RATES, SEEDS
@@ -91,6 +93,28 @@ def test_hours_compare_thin_layers_too_and_start_from_them_if_they_are_nearest(u
     assert nearest.get("part") == record["effort"]["chosen"].get("part") == "thin"
     assert nearest["cut"] == record["effort"]["chosen"]["cut"]
     assert {slot["part"] for slot in record["plan"]} == {"thin"}
+
+
+def test_fewer_and_thin_layers_are_not_said_to_be_all_layers(unplanned, tmp_path):
+    record = run(
+        unplanned,
+        f"run.folder={tmp_path}",
+        "run.effort=seconds",
+        "plan.part=thin",
+        "plan.options.ffn=0.5",
+        "plan.successors=2",
+    )
+    assert "all layers stay" not in record["effort"]["why"]
+
+
+@pytest.mark.parametrize(("effort", "told"), [("minutes", True), (None, False)])
+def test_where_layers_cannot_be_thinned_it_is_said_what_makes_fewer_of_them(effort, told, recipe, monkeypatch):
+    monkeypatch.setattr(inputs, "try_plan", Mock(side_effect=PlanError("slot 1 cannot be thinned")))
+    config = validate_config({"run": {"effort": effort}, "plan": {"part": "thin", "cut": "each"}})
+    model = AutoModelForSequenceClassification.from_pretrained(load_config(recipe, []).predecessor.path)
+    with pytest.raises(PlanError) as raised:
+        inputs.check_plan(config, model)
+    assert ("for fewer layers set plan.cut = 'late'" in str(raised.value)) == told
 
 
 def test_a_plan_that_says_what_replaces_blocks_is_not_made_thin():

@@ -1,5 +1,8 @@
 """Training examples that are kept out to choose by: neither trained on nor reported, and what weights are chosen by."""
 
+import gc
+import weakref
+
 import pytest
 from rich.console import Console
 
@@ -102,3 +105,14 @@ def test_a_kind_whose_examples_are_not_kept_out_says_why(read, tmp_path):
     task = read_task(config, read("tokens").tokenizer, QUIET)
     with pytest.raises(ConfigError, match="but the task is text, where no sequences are kept out"):
         task.check_config(config)
+
+
+@pytest.mark.parametrize("kind", ["tokens", "answers", "ranking", "embedding"])
+def test_what_another_tokenizer_makes_of_dev_is_kept_as_long_as_that_is(kind, read, tiny_model_folder):
+    task = read(kind, "dev")
+    own = Loader().tokenizer(str(tiny_model_folder))
+    encoded = weakref.ref(task.held_out_for(own))
+    assert task.held_out_for(own) is encoded()
+    del own  # another may get its place in memory, with another vocabulary
+    gc.collect()
+    assert encoded() is None

@@ -133,9 +133,11 @@ def test_what_is_damaged_or_of_other_texts_is_refused(material, make_stage):
     given = material()
     stage = make_stage(given)
     augment(stage, given, TWO, 16)
-    others = replace(given, table=lambda: given.table().slice(1))
-    with pytest.raises(RunError, match=r"is of other texts than the task's; delete .*checkpoints and run"):
-        augment(stage, others, TWO, 16)
+    table = given.table()
+    in_another_order = table.take([*range(1, table.num_rows), 0])
+    for others in (table.slice(1), in_another_order):
+        with pytest.raises(RunError, match=r"is of other texts than the task's; delete .*checkpoints and run"):
+            augment(stage, replace(given, table=lambda others=others: others), TWO, 16)
     file = stage.folder / CANDIDATES
     content = bytearray(file.read_bytes())
     content[-1] ^= 1

@@ -11,8 +11,9 @@ from rich.console import Console
 from plankwise.comparison.given import Given
 from plankwise.comparison.speed import LATENCY, PREDECESSOR
 from plankwise.config import RunConfig, validate_config
-from plankwise.errors import ConfigError, PlanError, PlankwiseError, RunError
+from plankwise.errors import ConfigError, DataError, PlanError, PlankwiseError, RunError
 from plankwise.run import folders
+from plankwise.run.augmentation import check_augmentation
 from plankwise.run.inputs import Inputs, check_plan
 from plankwise.toml import apply_override
 
@@ -152,7 +153,8 @@ def fitting(layout: Layout, inputs: Inputs, console: Console) -> Layout:
         try:
             inputs.run.task.check_config(config)
             check_plan(config, model)
-        except (ConfigError, PlanError) as error:
+            check_augmentation(replace(inputs.run, config=config))
+        except (ConfigError, DataError, PlanError) as error:
             unfit[label] = type(error)(f"row {label!r} of {layout.recipe}: {error}")
     for label, reason in unfit.items():
         if label not in layout.optional or len(unfit) == len(layout.rows):

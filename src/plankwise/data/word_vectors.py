@@ -91,6 +91,8 @@ def read_vectors(path: str) -> WordVectors:
                 if not word.isalpha():
                     continue
                 row = _parse(numbers)
+                if row is None and width is not None and _parse(" ".join(line.split()[-width:])) is not None:
+                    continue  # published files have tokens with blanks in them
                 if row is None or (width is not None and len(row) != width):
                     expected = "numbers" if width is None else f"{width} numbers, as before,"
                     raise DataError(

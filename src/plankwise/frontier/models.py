@@ -27,6 +27,7 @@ from plankwise.run.sharing import ReadyPredecessor, train_successor
 from plankwise.task_kinds import PlainTexts
 from plankwise.toml import without_none
 from plankwise.training.job import Outcome
+from plankwise.training.targets import KeptTargets
 
 MODEL, MADE = "model", "made.json"  # in a model's folder: its weights, and what making it took
 PREDECESSOR, SUCCESSOR, INSTEAD = "predecessor", "successor", "instead"  # kinds of model
@@ -170,7 +171,8 @@ def _made_before(predecessor: ReadyPredecessor, folder: Path) -> ReadyPredecesso
     """
     if not (folder / MADE).is_file():
         raise RunError(f"{folder.name}, which is to get early exits, has not been made; see what was said of it above")
-    return replace(predecessor, path=str(folder / MODEL))
+    run = replace(predecessor.run, kept_targets=KeptTargets())  # those kept so far are of another model
+    return replace(predecessor, path=str(folder / MODEL), run=run)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from plankwise.errors import ConfigError
-from plankwise.models.sentences import SentenceEncoder
+from plankwise.models.sentences import SentenceEncoder, prepare
 from plankwise.models.trimmed_tokenizer import trim_tokenizer
 
 SIZES = ("vocab_size", "decoder_vocab_size")  # keys of a config
@@ -54,7 +54,11 @@ def trim(model: Any, tokenizer: Any, texts: Sequence[str], *, min_count: int = 1
     check_trimmable(model)
     if isinstance(model, SentenceEncoder):
         files = model.files
-        prompts = {index for prompt in files.prompts.values() for index in tokenizer(prompt)["input_ids"]}
+        prompts = {
+            index
+            for prompt in prepare([*files.prompts.values()], "", lower=files.lower)
+            for index in tokenizer(prompt)["input_ids"]
+        }
         small = _trim(
             model.model, tokenizer, [text.lower() for text in texts[:]] if files.lower else texts, min_count, prompts
         )

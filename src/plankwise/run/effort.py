@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from plankwise.efforts import HOURS, MINUTES, SECONDS, TAPERED, THIN, read_duration
+from plankwise.efforts import HOURS, MINUTES, SECONDS, TAPERED, keeps_all_layers, read_duration
 from plankwise.errors import ConfigError
 from plankwise.estimate.phases import duration
 from plankwise.run.inputs import Run
@@ -29,7 +29,7 @@ def fit_steps(run: Run, estimate: dict | None) -> tuple[Run, dict[str, Any] | No
     if options.effort == SECONDS:
         head = run.config.plan.solving.head
         notes["why"] += " and no label is read" if head == "kept" else ", and the head is solved on labels"
-    if options.effort in (SECONDS, MINUTES) and run.config.plan.part == THIN["part"]:
+    if options.effort in (SECONDS, MINUTES) and keeps_all_layers(run.config.plan.model_dump()):
         thinner = "the higher the thinner" if run.config.plan.cut == TAPERED["cut"] else "thinner"
         notes["why"] += (
             f"; all layers stay, {thinner}, which kept more than fewer whole ones with as many multiply-adds"

@@ -14,7 +14,8 @@ from transformers import set_seed
 from plankwise.config import FitOptions, RunConfig
 from plankwise.context import Context
 from plankwise.core.plan import Plan
-from plankwise.errors import ConfigError
+from plankwise.efforts import MINUTES, SECONDS, keeps_all_layers
+from plankwise.errors import ConfigError, PlanError
 from plankwise.kinds import load_kind
 from plankwise.models.limits import check_length
 from plankwise.models.loading import Loader
@@ -178,8 +179,17 @@ def check_plan(config: RunConfig, predecessor: nn.Module) -> Plan:
     for key, path in {"fitting": config.plan.fitting.texts, "solving": config.plan.solving.texts}.items():
         if path is not None:
             read_texts(path, f"plan.{key}.texts")
-    plan = make_plan(predecessor, config.plan)
-    try_plan(predecessor, plan, init=config.plan.start, seed=config.run.seed)
+    try:
+        plan = make_plan(predecessor, config.plan)
+        try_plan(predecessor, plan, init=config.plan.start, seed=config.run.seed)
+    except PlanError as error:
+        effort = config.run.effort
+        if effort not in (SECONDS, MINUTES) or not keeps_all_layers(config.plan.model_dump()):
+            raise
+        raise PlanError(
+            f"{error}; run.effort is {effort!r}, which makes all layers thinner unless the recipe says otherwise: for fewer "
+            "layers set plan.cut = 'late'"
+        ) from None
     return plan
 
 

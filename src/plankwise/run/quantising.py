@@ -24,7 +24,9 @@ def divide(run: Run) -> tuple[Run, Stage]:
     """
     training = run.config.training
     options = training.quantising
-    whole = run.stage(STAGE, training)
+    augmentation = getattr(run.config.method, "augmentation", None)
+    copies = augmentation.copies if augmentation else 0  # an epoch of the method has them, too
+    whole = run.stage(STAGE, training.model_copy(update={"epochs": training.epochs * (1 + copies)}))
     if whole.num_steps < 2:
         raise ConfigError(
             f"training.quantising.share is {options.share:g}, which shares the training steps with the method, and there is 1 "

@@ -67,6 +67,7 @@ class Search:
         self.run = run
         self.load = load
         self.seconds = 0.0
+        self.asked = set[float]()  # seconds of the passes of the predecessor that are counted
         self.trials: list[Trial] = []
         self.methods = [name for name in METHODS if self._is_offered(name)]
 
@@ -166,7 +167,9 @@ class Search:
         run = replace(self.run, config=config, context=self.run.context.at(folder, seed))
         model = self.load()
         outcome = train(run, make_plan(model, config.plan), model)
-        self.seconds += outcome.seconds
+        shared = outcome.notes.get("targets", {}).get("seconds", 0.0)  # each outcome counts them, made once for all
+        self.seconds += outcome.seconds - (shared if shared in self.asked else 0.0)
+        self.asked.add(shared)
         return outcome
 
     def _config(

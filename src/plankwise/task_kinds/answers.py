@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +64,7 @@ class Answers(Task):
         self.may_be_none = not all(one.answers for one in self.train_questions)
         self.dev_windows = self._encode(DEV, self.dev_questions)
         self.dev = {DEV: self.dev_windows.encoded}
-        self.own_windows: dict[int, Windows] = {}  # of models with a tokenizer of their own, by its identity
+        self.own_windows = WeakKeyDictionary[Any, Windows]()  # by tokenizer of a model with other tokens
         if config.evaluation.choose_on == "train":
             share = kept_out_share(len(self.train_questions))
             random = np.random.default_rng(config.run.seed_of_data + 1)
@@ -71,7 +72,7 @@ class Answers(Task):
             kept_out, self.train_questions = _split(self.train_questions, share, random, why)
             windows = self._encode("choosing", kept_out)
             self.choosing = self.with_held_out(
-                dev_questions=kept_out, dev_windows=windows, dev={DEV: windows.encoded}, own_windows={}
+                dev_questions=kept_out, dev_windows=windows, dev={DEV: windows.encoded}, own_windows=WeakKeyDictionary()
             )
 
     @cached_property
@@ -118,9 +119,9 @@ class Answers(Task):
         """Dev as a tokenizer encodes it, once for each; None stands for the task's."""
         if tokenizer is None:
             return self.dev_windows
-        if id(tokenizer) not in self.own_windows:
-            self.own_windows[id(tokenizer)] = self._encode(DEV, self.dev_questions, tokenizer)
-        return self.own_windows[id(tokenizer)]
+        if tokenizer not in self.own_windows:
+            self.own_windows[tokenizer] = self._encode(DEV, self.dev_questions, tokenizer)
+        return self.own_windows[tokenizer]
 
     def score(self, predictor: Predictor) -> dict[str, float]:
         return self.score_outputs(self.outputs(predictor))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -96,11 +97,14 @@ class Embedding(Task):
         )
         self.notes: tuple[str, ...] = ()
         self.train_texts, self.dev_texts = self._read()
-        self.encoded: dict[tuple[str, int], Encoded] = {}  # by name and by tokenizer; see `_encoded_for`
+        self.encoded: dict[str, Encoded] = {}  # by name; see `_encoded_for`
+        self.own_encoded = WeakKeyDictionary[Any, dict[str, Encoded]]()  # by tokenizer of a model with other tokens
         self.dev = {DEV: self._encoded_for(DEV, None)}
         self.imitation = Imitation(_read_vectors, _distance)
         if config.evaluation.choose_on == "train":
-            self.choosing = self.with_held_out(dev_texts=self._keep_out(config.run.seed_of_data + 1), encoded={})
+            self.choosing = self.with_held_out(
+                dev_texts=self._keep_out(config.run.seed_of_data + 1), encoded={}, own_encoded=WeakKeyDictionary()
+            )
             self.choosing.dev = {DEV: self.choosing.held_out_for(None)}
 
     def _keep_out(self, seed: int) -> list[str]:
@@ -238,16 +242,16 @@ class Embedding(Task):
 
     def _encoded_for(self, name: str, own: Any) -> Encoded:
         """The texts of a name as a tokenizer encodes them, once for each; None stands for the task's."""
-        key = (name, id(own))
-        if key not in self.encoded:
+        encoded = self.encoded if own is None else self.own_encoded.setdefault(own, {})
+        if name not in encoded:
             tokenizer = self.tokenizer if own is None else own
             texts, prompt = self._texts_of(name)
             # What is measured beside is cut where whoever uses the model cuts texts, not where training does.
             beside = name in (SENTENCES, QUERIES, CORPUS)
             length = self.files.length(tokenizer, self.max_length) if beside else self.max_length
             table = pa.table({"text": prepare(texts, prompt, lower=self.files.lower)})
-            self.encoded[key] = encode_table(name, table, tokenizer, length, self.console, own=own is not None)
-        return self.encoded[key]
+            encoded[name] = encode_table(name, table, tokenizer, length, self.console, own=own is not None)
+        return encoded[name]
 
     def _texts_of(self, name: str) -> tuple[Sequence[str], str]:
         """The texts of a name, and the prompt that stands before them; the predecessor has some for queries and documents."""

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -68,13 +69,13 @@ class Ranking(Task):
         self.loss_name = self._find_loss()
         if self.loss_name == ORDER:
             self.loss = compare_neighbours
-        self.own_dev: dict[int, Encoded] = {}  # for models with a tokenizer of their own, by its identity
+        self.own_dev = WeakKeyDictionary[Any, Encoded]()  # by tokenizer of a model with other tokens
         self.dev = {DEV: self._encode(DEV, self.candidates.table(), tokenizer)}
         if config.evaluation.choose_on == "train":
             self.examples, kept_out = keep_out(self.examples, self.options.score, config.run.seed_of_data + 1)
             self.choosing = self.with_held_out(
                 examples=replace(self.examples, dev=kept_out),
-                own_dev={},
+                own_dev=WeakKeyDictionary(),
                 dev={DEV: self._encode("choosing", kept_out.table(), tokenizer)},
             )
 
@@ -122,9 +123,9 @@ class Ranking(Task):
         """The dev pairs as a tokenizer encodes them, once for each; None stands for the task's."""
         if tokenizer is None:
             return self.dev[DEV]
-        if id(tokenizer) not in self.own_dev:
-            self.own_dev[id(tokenizer)] = self._encode(DEV, self.candidates.table(), tokenizer)
-        return self.own_dev[id(tokenizer)]
+        if tokenizer not in self.own_dev:
+            self.own_dev[tokenizer] = self._encode(DEV, self.candidates.table(), tokenizer)
+        return self.own_dev[tokenizer]
 
     def outputs(self, predictor: Predictor) -> Answers:
         """The logit of each dev pair, (N,)."""

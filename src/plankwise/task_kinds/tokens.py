@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -67,12 +68,12 @@ class Tokens(Task):
         self.shown = Shown(metric, unit="texts", pipeline="token-classification")
         self.dev_pieces = self._encode(DEV, self.dev_texts)
         self.dev = {DEV: self.dev_pieces.encoded}
-        self.own_pieces: dict[int, Pieces] = {}  # of models with a tokenizer of their own, by its identity
+        self.own_pieces = WeakKeyDictionary[Any, Pieces]()  # by tokenizer of a model with other tokens
         if config.evaluation.choose_on == "train":
             kept_out = self._keep_out(config.run.seed_of_data + 1)
             pieces = self._encode("choosing", kept_out)
             self.choosing = self.with_held_out(
-                dev_texts=kept_out, dev_pieces=pieces, dev={DEV: pieces.encoded}, own_pieces={}
+                dev_texts=kept_out, dev_pieces=pieces, dev={DEV: pieces.encoded}, own_pieces=WeakKeyDictionary()
             )
 
     def _keep_out(self, seed: int) -> list[Tagged]:
@@ -125,9 +126,9 @@ class Tokens(Task):
         """Dev as a tokenizer encodes it, once for each; None stands for the task's."""
         if tokenizer is None:
             return self.dev_pieces
-        if id(tokenizer) not in self.own_pieces:
-            self.own_pieces[id(tokenizer)] = self._encode(DEV, self.dev_texts, tokenizer)
-        return self.own_pieces[id(tokenizer)]
+        if tokenizer not in self.own_pieces:
+            self.own_pieces[tokenizer] = self._encode(DEV, self.dev_texts, tokenizer)
+        return self.own_pieces[tokenizer]
 
     @property
     def _nothing(self) -> int:

@@ -4,6 +4,7 @@ What a masked language model says of words depends a little on the machine, so t
 run that is resumed take. Copies are drawn from it by the run's seed alone.
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from plankwise.training.weights import read_weights, save_weights
 NAME = "augmentation"
 CHUNK = 10_000  # texts whose copies are Python's at a time
 CANDIDATES, RESULT = "candidates.safetensors", "candidates.json"
+DIGEST = "digest"  # of the texts, in the notes that are kept
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def augment(stage: Stage, material: Material, options: AugmentationOptions, max_
     numbers: dict[str, int] = {}
     places = [[numbers.setdefault(text, len(numbers)) for text in column] for column in columns]
     texts = list(numbers)
+    digest = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def write() -> None:
         if file.exists():
@@ -82,6 +85,7 @@ def augment(stage: Stage, material: Material, options: AugmentationOptions, max_
         with whole_file(stage.folder / CANDIDATES) as part:
             save_weights(_to_tensors(candidates), part)
         notes = {
+            DIGEST: digest,
             "copies": options.copies,
             "texts": len(texts),
             "words": len(candidates.spans),
@@ -101,7 +105,8 @@ def augment(stage: Stage, material: Material, options: AugmentationOptions, max_
     remedy = f"delete {stage.folder.parent} and run the same command again"
     found = read_as(file, KeptResult, remedy)
     candidates = _from_tensors(read_weights(stage.folder / CANDIDATES, remedy))
-    if len(candidates.bounds) != len(texts) + 1 or table.num_rows != count:
+    notes = dict(found.notes)
+    if notes.pop(DIGEST, None) != digest or table.num_rows != count:
         raise RunError(f"{stage.folder} is of other texts than the task's; {remedy}")
     more = {
         name: _copy(own, kept, candidates, options, np.random.default_rng((context.seed, number)))
@@ -109,7 +114,7 @@ def augment(stage: Stage, material: Material, options: AugmentationOptions, max_
     }
     more["label"] = table["label"].take(pa.array(np.repeat(np.arange(count), options.copies)))
     copies = encode(pa.table(more), stage.tokenizer, max_length)
-    return Augmented(join(stage.train, copies), found.stage, found.notes)
+    return Augmented(join(stage.train, copies), found.stage, notes)
 
 
 def _compute(

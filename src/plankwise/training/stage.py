@@ -90,9 +90,8 @@ class Stage:
 
     def on_more(self, train: Encoded) -> "Stage":
         """The same on more examples than its own, scored and saved after as many steps as before."""
-        return replace(
-            self, train=train, options=self.options.model_copy(update={"evaluate_every": self._evaluate_every})
-        )
+        options = self.options.model_copy(update={"evaluate_every": self._evaluate_every})
+        return replace(self, train=train, options=options, kept_targets=KeptTargets())
 
     def on_texts(self, score: Score) -> "Stage":
         """The same on its texts alone: no label is read, nothing is hidden, and `score` says how good a model is."""
@@ -105,6 +104,7 @@ class Stage:
             weigh=None,
             show=Show(),
             watched=False,
+            kept_targets=KeptTargets(),
         )
 
     def run(
@@ -284,6 +284,8 @@ class Stage:
 
     def targets(self, predecessor: nn.Module, read: Read) -> Targets:
         """What `read` takes from the predecessor's outputs on the training examples; runs on the same ones share it."""
+        if getattr(read, "__closure__", None):  # made for this call alone
+            return self.outputs(predecessor, read)
         key = read, self.options.fast_products, self.options.precision
         return self.kept_targets.get(self.train, key, lambda: self.outputs(predecessor, read))
 

@@ -18,7 +18,6 @@ from plankwise.task_kinds import Read
 
 MEMORY_MB = 1024  # more than this is kept on disk
 BATCH_SIZE = 64
-MOST_KEPT = 2
 
 
 class Targets:
@@ -50,20 +49,18 @@ class Targets:
 
 
 class KeptTargets:
-    """Targets that the runs of one predecessor share, the last ones used; those on disk belong to their run."""
+    """The last targets that runs of one predecessor asked for, for the next of them; those on disk belong to their run."""
 
     def __init__(self) -> None:
-        self._found: dict[Hashable, tuple[Encoded, Targets]] = {}
+        self._last: tuple[Encoded, Hashable, Targets] | None = None
 
     def get(self, train: Encoded, key: Hashable, compute: Callable[[], Targets]) -> Targets:
-        """What `compute` gives, or gave before for these very examples and an equal key."""
-        key = id(train.dataset), key  # examples are kept too, or another's could come to have their id
-        kept = self._found.pop(key, None)
-        found = compute() if kept is None else kept[1]
+        """What `compute` gives, or gave the last time if that was for these very examples and an equal key."""
+        if self._last is not None and self._last[0].dataset is train.dataset and self._last[1] == key:
+            return self._last[2]
+        found = compute()
         if not found.on_disk:
-            self._found[key] = train, found
-            while len(self._found) > MOST_KEPT:
-                self._found.pop(next(iter(self._found)))
+            self._last = train, key, found
         return found
 
 
