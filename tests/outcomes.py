@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import torch
 from safetensors.torch import load_file
 
 TIMES = re.compile(r"seconds|latency|speedup|_ms$|^machine$|^estimate$|^path$|^folder$|^effort$|calibration")
@@ -19,7 +20,7 @@ def comparable(value):
 def outcome(folder: Path):
     """What a run has come to: its record, and every weight that it has saved."""
     weights = {
-        (path.parent.name, name): value.numpy().tobytes()
+        (path.parent.name, name): value.reshape(-1).view(torch.uint8).numpy().tobytes()
         for path in sorted(folder.glob("*/model.safetensors"))
         for name, value in load_file(path).items()
     }

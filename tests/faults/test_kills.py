@@ -28,6 +28,8 @@ def test_a_run_killed_in_every_write_ends_as_one_left_alone(quick_recipe, tmp_pa
     assert not list((tmp_path / "run").rglob("*.part"))
 
 
+OTHERS = ["cofi", "distilbert", "drop", "heads", "magnitude", "minilm", "mobilebert", "movement", "pd", "qbert", "rpp"]
+OTHERS += ["tinybert"]
 SETTINGS = {
     "replacing": [],
     "fitted": ["plan.init=fitted"],
@@ -39,6 +41,7 @@ SETTINGS = {
     "exits": ["method.name=exits"],
     "solve": ["method.name=solve", "plan.solving.tokens=200"],
     "truncated": ["evaluation.truncated=true"],
+    **{name: [f"method.name={name}", "plan.init=lower", "training.max_steps=12"] for name in OTHERS},
 }
 
 
