@@ -84,8 +84,8 @@ def test_what_is_evaluated_in_training_is_what_is_saved(make_job):
         return {"score": float(len(seen))}
 
     outcome = qbert.compress(with_score(job, score), qbert.Options(bits=2, embedding_bits=4))
-    assert torch.equal(outcome.successor(**inputs).logits, seen[-1])
-    assert not torch.equal(seen[-1], seen[-2])
+    torch.testing.assert_close(outcome.successor(**inputs).logits, seen[-1])  # products in training may round otherwise
+    assert not torch.allclose(seen[-1], seen[-2])
 
 
 def with_score(job, score):

@@ -73,8 +73,6 @@ def export_model(
         MissingExtraError: A package is missing.
         RunError: The model cannot be traced, or the folder not written.
     """
-    from plankwise.export._traced import trace
-
     how = choose(format, precision, quantise, safe_range=safe_range)
     if how.quantise == STATIC and not calibration:
         raise ConfigError(
@@ -83,7 +81,18 @@ def export_model(
     kind: Any = load_kind("export", format, key="format")
     kind.check_installed()
     how = replace(how, calibration=calibration)
-    return export_traced(trace(model, tokenizer), folder, format, how, max_length=max_length, check=check)
+    return export_traced(prepare(model, tokenizer), folder, format, how, max_length=max_length, check=check)
+
+
+def prepare(model: Any, tokenizer: Any) -> Traced:
+    """What `export_traced` writes, for any number of precisions; the model itself is left as it is.
+
+    Raises:
+        ConfigError: The tokenizer cannot be used without transformers, or the model writes texts with a decoder.
+    """
+    from plankwise.export._traced import trace
+
+    return trace(model, tokenizer)
 
 
 def export_traced(

@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from plankwise.evaluation.held_back import HALVES
-from plankwise.export import choose, export_traced
+from plankwise.export import choose, export_traced, prepare
 from plankwise.files import read_as, write_text
 from plankwise.frontier.models import INSTEAD, Made
 from plankwise.frontier.text_models import TextPredictor, join_texts
@@ -25,9 +25,6 @@ from plankwise.run.inputs import Run
 from plankwise.run.vocabulary import TASK, gather_texts
 from plankwise.runtimes import Predictor, open_predictor
 from plankwise.task_kinds import Answers
-
-if TYPE_CHECKING:
-    from plankwise.export._traced import Traced
 
 TORCH, INT8, FP32 = "torch", "int8", "fp32"
 TRIMMED = "trimmed"
@@ -82,7 +79,7 @@ class Points:
 
     def __init__(self, run: Run, folder: Path) -> None:
         self.run, self.folder = run, folder
-        self._traced: tuple[Path, Traced] | None = (
+        self._traced: tuple[Path, Any] | None = (
             None  # the last model that was exported: its precisions follow one another
         )
 
@@ -142,13 +139,11 @@ class Points:
             )
         return place
 
-    def _trace(self, path: Path) -> Traced:
+    def _trace(self, path: Path) -> Any:
         """A model as formats are written from it."""
-        from plankwise.export._traced import trace
-
         if self._traced is None or self._traced[0] != path:
             self._traced = None  # one model at a time
-            self._traced = path, trace(self.run.load(str(path)), self._tokenizer(path))
+            self._traced = path, prepare(self.run.load(str(path)), self._tokenizer(path))
         return self._traced[1]
 
     def _tokenizer(self, path: Path) -> Any:
